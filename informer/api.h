@@ -1,0 +1,58 @@
+#ifndef GQ_INFORMER_API_H
+#define GQ_INFORMER_API_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/json_filter.h"
+#include "informer/kubeconfig.h"
+
+/* A client of the API server for single requests: one thread with one libcurl multi, so that no
+ * request blocks another. */
+struct gq_api;
+
+/* config: borrowed, must outlive the client. user_agent: borrowed. Starts the thread.
+ * GQ_EINVALID: credentials that libcurl or OpenSSL can't use; GQ_ENOMEM. */
+int gq_api_new(const struct gq_kubeconfig *config, const char *user_agent, struct gq_api **ret_api,
+	       struct gq_err *err);
+/* Ends all requests (their callbacks run, with GQ_EIO), joins the thread. Takes NULL. */
+void gq_api_free(struct gq_api *api);
+GQ_DEFINE_CLEANUP(gq_cleanup_api, struct gq_api, gq_api_free);
+
+struct gq_api_response {
+	int code;           /* 0; GQ_ENOTFOUND 404; GQ_ECONFLICT 409; GQ_EGONE 410; GQ_ETHROTTLED 429;
+			       GQ_EDENIED 401, 403; GQ_EINVALID other 4xx or a bad body; GQ_EIO 5xx,
+			       network, timeout; GQ_ETOOBIG */
+	long status;        /* HTTP, 0 when there was no answer */
+	const char *body;   /* pruned when a keep tree was given; NUL-terminated, valid in the callback */
+	size_t len;
+	int retry_after_s;  /* 0 when not told */
+	const char *error;  /* what failed, for people: the Status message when there is one; or "" */
+};
+
+struct gq_api_request {
+	const char *method;             /* "GET", "POST", "PUT", "PATCH", "DELETE" */
+	const char *path;               /* with query; copied */
+	const char *content_type;       /* or NULL without a body */
+	const char *body;               /* copied; may be NULL */
+	size_t body_len;
+	const struct gq_json_keep *keep; /* prune the answer's JSON; NULL: as it comes, <= 4 MiB */
+	int64_t timeout_ns;             /* of the whole request */
+	/* Called exactly once, on the client's thread, with no lock held. May start requests. */
+	void (*on_done)(void *arg, const struct gq_api_response *response);
+	void *arg;
+};
+
+/* Any thread. GQ_ENOMEM, GQ_EINVALID: nothing was started and on_done is not called. */
+int gq_api_start(struct gq_api *api, const struct gq_api_request *request, struct gq_err *err);
+
+/* The same, waiting for the answer (CLI, start-up). The body is appended to out (may be NULL).
+ * Returns the response's code; err says what failed and ret_status the HTTP status (may be NULL). */
+int gq_api_call(struct gq_api *api, const struct gq_api_request *request, struct gq_buf *out,
+		long *ret_status, struct gq_err *err);
+
+#endif

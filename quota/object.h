@@ -1,0 +1,219 @@
+#ifndef GQ_QUOTA_OBJECT_H
+#define GQ_QUOTA_OBJECT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/json_filter.h"
+#include "quota/gpu_names.h"
+
+/* The one decoder of Kubernetes objects. Wherever an object comes from (review, watch, list, file)
+ * it goes through the keep tree and the decode function here, so the same pod always means the same.
+ *
+ * Decoded objects are immutable and counted; each lives in one block of memory, strings included.
+ * They may be shared between threads. */
+
+struct gq_label {
+	const char *key;
+	const char *value;
+};
+
+enum gq_selector_op {
+	GQ_OP_IN,
+	GQ_OP_NOT_IN,
+	GQ_OP_EXISTS,
+	GQ_OP_DOES_NOT_EXIST,
+	GQ_OP_GT, /* node affinity only: integers */
+	GQ_OP_LT,
+};
+
+struct gq_requirement {
+	const char *key;
+	enum gq_selector_op op;
+	const char *const *values;
+	size_t n_values;
+};
+
+/* One of nodeSelectorTerms: all of its requirements hold. A term with none matches nothing. */
+struct gq_node_term {
+	const struct gq_requirement *expressions; /* on labels */
+	size_t n_expressions;
+	const struct gq_requirement *fields; /* on metadata.name */
+	size_t n_fields;
+};
+
+struct gq_toleration {
+	const char *key; /* "" with exists: every key */
+	bool exists;     /* operator Exists, else Equal */
+	const char *value;
+	const char *effect; /* "" is every effect */
+};
+
+enum gq_container_role {
+	GQ_ROLE_INIT,
+	GQ_ROLE_SIDECAR, /* an init container with restartPolicy Always */
+	GQ_ROLE_MAIN,
+	GQ_ROLE_OVERHEAD, /* spec.overhead; container name "" */
+};
+
+struct gq_gpu_amount {
+	const char *resource;
+	enum gq_gpu_meaning meaning;
+	int64_t value; /* >= 0 */
+};
+
+/* The GPU resources of one container that has any. Requests count; a name that stands in limits
+ * only counts with its limit, since the API server defaults requests from limits. */
+struct gq_gpu_ask {
+	const char *container;
+	enum gq_container_role role;
+	const struct gq_gpu_amount *amounts;
+	size_t n_amounts;
+};
+
+struct gq_pod_claim {
+	const char *name;     /* in the pod */
+	const char *claim;    /* resourceClaimName, or "" */
+	const char *template; /* resourceClaimTemplateName, or "" */
+};
+
+/* Why a pod's GPU request can't be counted. Such a pod is refused when it asks to be created. */
+enum gq_pod_problem_kind {
+	GQ_PROBLEM_NONE,
+	GQ_PROBLEM_UNSUPPORTED_RESOURCE,   /* name, detail: what it belongs to */
+	GQ_PROBLEM_UNSUPPORTED_ANNOTATION, /* name, detail */
+	GQ_PROBLEM_BAD_QUANTITY,           /* container, name, value; detail: why */
+};
+
+struct gq_pod_problem {
+	enum gq_pod_problem_kind kind;
+	const char *container; /* "containers/NAME", "initContainers/NAME", "overhead", or "" */
+	const char *name;
+	const char *value;
+	const char *detail;
+};
+
+struct gq_owner {
+	const char *kind; /* of the controller owner; all "" when there is none */
+	const char *name;
+	const char *uid;
+};
+
+enum gq_pod_phase { GQ_POD_PENDING, GQ_POD_RUNNING, GQ_POD_SUCCEEDED, GQ_POD_FAILED };
+
+struct gq_pod {
+	const char *namespace_;
+	const char *name;
+	const char *generate_name; /* or "" */
+	const char *uid;           /* or "" (files) */
+	const char *node_name;     /* or "" */
+	struct gq_owner owner;
+	enum gq_pod_phase phase; /* Unknown counts as Running: the pod still holds */
+	bool terminating;        /* has a deletionTimestamp */
+	const struct gq_label *node_selector;
+	size_t n_node_selector;
+	const struct gq_node_term *affinity; /* required; terms are alternatives */
+	size_t n_affinity;
+	bool has_affinity; /* required node affinity is present (0 terms match nothing) */
+	const struct gq_toleration *tolerations;
+	size_t n_tolerations;
+	const struct gq_gpu_ask *asks; /* init containers in their order, then containers, overhead */
+	size_t n_asks;
+	const struct gq_pod_claim *claims;
+	size_t n_claims;
+	const char *const *device_classes; /* of deviceclass.resource.kubernetes.io/ names */
+	size_t n_device_classes;
+	struct gq_pod_problem problem; /* the first one found */
+};
+
+/* Whether the decision has anything to say about the pod. */
+static inline bool gq_pod_asks_for_gpu(const struct gq_pod *pod)
+{
+	return pod->n_asks || pod->n_claims || pod->n_device_classes ||
+	       pod->problem.kind != GQ_PROBLEM_NONE;
+}
+
+extern const struct gq_json_keep gq_pod_keep[];
+
+/* json: a pruned Pod, len bytes. default_namespace: taken when metadata.namespace is absent (in an
+ * AdmissionReview it may be); may be NULL. On success *ret_pod has one reference, the caller's.
+ * Errors: GQ_EINVALID a field of the wrong type, no name, an unknown operator, …, with the path of
+ * the field (spec.containers[0].resources.limits); GQ_ETOOBIG too many of something; GQ_ENOMEM.
+ * Source: the Pod reference, core/v1. */
+int gq_pod_decode(const char *json, size_t len, const char *default_namespace,
+		  struct gq_pod **ret_pod, struct gq_err *err);
+struct gq_pod *gq_pod_ref(const struct gq_pod *pod);
+void gq_pod_unref(const struct gq_pod *pod);
+/* Bytes held, for memory accounting. */
+size_t gq_pod_size(const struct gq_pod *pod);
+
+struct gq_taint {
+	const char *key;
+	const char *value;
+	const char *effect;
+};
+
+struct gq_node_resource {
+	const char *name; /* GPU names only */
+	int64_t count;    /* allocatable; 0 is not offered. A quantity that does not parse counts 0. */
+};
+
+struct gq_node {
+	const char *name;
+	const char *uid;
+	const struct gq_label *labels; /* sorted by key */
+	size_t n_labels;
+	/* NoSchedule and NoExecute only, without node.kubernetes.io/ ones, which come and go */
+	const struct gq_taint *taints;
+	size_t n_taints;
+	const struct gq_node_resource *resources; /* sorted by name */
+	size_t n_resources;
+};
+
+extern const struct gq_json_keep gq_node_keep[];
+int gq_node_decode(const char *json, size_t len, struct gq_node **ret_node, struct gq_err *err);
+struct gq_node *gq_node_ref(const struct gq_node *node);
+void gq_node_unref(const struct gq_node *node);
+/* Whether two states of a node mean the same to us (heartbeats change nothing). */
+bool gq_node_equal(const struct gq_node *a, const struct gq_node *b);
+/* NULL when absent. Labels must be sorted by key. */
+const char *gq_label_get(const struct gq_label *labels, size_t n_labels, const char *key);
+
+struct gq_namespace {
+	const char *name;
+	const char *uid;
+	const struct gq_label *labels; /* sorted by key */
+	size_t n_labels;
+};
+
+extern const struct gq_json_keep gq_namespace_keep[];
+int gq_namespace_decode(const char *json, size_t len, struct gq_namespace **ret_namespace,
+			struct gq_err *err);
+struct gq_namespace *gq_namespace_ref(const struct gq_namespace *ns);
+void gq_namespace_unref(const struct gq_namespace *ns);
+
+/* What a DRA object says about device classes. Request names of the claim or template spec. */
+struct gq_claim {
+	const char *const *device_classes; /* of every request, alternatives included */
+	size_t n_device_classes;
+};
+extern const struct gq_json_keep gq_claim_keep[];          /* ResourceClaim */
+extern const struct gq_json_keep gq_claim_template_keep[]; /* ResourceClaimTemplate */
+/* Either kind. GQ_EINVALID for a request form that is not known: it might be a GPU's. */
+int gq_claim_decode(const char *json, size_t len, struct gq_claim **ret_claim, struct gq_err *err);
+void gq_claim_free(struct gq_claim *claim);
+
+/* Whether a DeviceClass is proven to be of no GPU: its own selectors pin device.driver to driver
+ * names of which none looks like a GPU's. *ret_harmless is false when in doubt. */
+extern const struct gq_json_keep gq_device_class_keep[];
+int gq_device_class_decode(const char *json, size_t len, bool *ret_harmless, struct gq_err *err);
+
+GQ_DEFINE_CLEANUP(gq_cleanup_pod, struct gq_pod, gq_pod_unref);
+GQ_DEFINE_CLEANUP(gq_cleanup_node, struct gq_node, gq_node_unref);
+GQ_DEFINE_CLEANUP(gq_cleanup_namespace, struct gq_namespace, gq_namespace_unref);
+GQ_DEFINE_CLEANUP(gq_cleanup_claim, struct gq_claim, gq_claim_free);
+
+#endif
