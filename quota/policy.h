@@ -69,7 +69,7 @@ struct gq_pod_limit_rule {
 };
 
 struct gq_policy {
-	char hash[65];     /* SHA-256 of the bytes, lower-case hex */
+	char hash[65];     /* names these bytes: SHA-256, lower-case hex; computed by the caller */
 	const char *bytes; /* as they were given */
 	size_t n_bytes;
 	enum gq_mode mode;
@@ -105,9 +105,10 @@ void gq_policy_problems_done(struct gq_policy_problems *problems);
 int gq_policy_problems_print(const struct gq_policy_problems *problems, const char *file,
 			     struct gq_buf *out);
 
-/* Parses and checks. Success: *ret_policy with one reference, no problems. GQ_EINVALID: ret_problems
- * filled (the caller empties it). GQ_ENOMEM, GQ_ETOOBIG: err only. */
-int gq_policy_parse(const char *yaml, size_t len, struct gq_policy **ret_policy,
+/* Parses and checks. hash: kept as the policy's name for these bytes, at most 64 characters.
+ * Success: *ret_policy with one reference, no problems. GQ_EINVALID: ret_problems filled (the caller
+ * empties it). GQ_ENOMEM, GQ_ETOOBIG: err only. */
+int gq_policy_parse(const char *yaml, size_t len, const char *hash, struct gq_policy **ret_policy,
 		    struct gq_policy_problems *ret_problems, struct gq_err *err);
 struct gq_policy *gq_policy_ref(const struct gq_policy *policy);
 void gq_policy_unref(const struct gq_policy *policy);
