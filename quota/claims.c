@@ -1,0 +1,139 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "quota/decision_internal.h"
+
+/* Resource claims (DRA): this version counts none, so a pod with claims passes only when every
+ * DeviceClass behind them is proven to be of no GPU. The objects are read as they are now. */
+
+void gq_reads_done(struct gq_reads *reads)
+{
+	for (size_t i = 0; i < reads->n; i++)
+		free(reads->items[i].body);
+	reads->n = 0;
+}
+
+struct gq_read *gq_reads_get(struct gq_reads *reads, enum gq_read_kind kind, const char *path,
+			     const struct gq_json_keep *keep)
+{
+	for (size_t i = 0; i < reads->n; i++)
+		if (strcmp(reads->items[i].path, path) == 0)
+			return &reads->items[i];
+	if (reads->n == GQ_READS_MAX)
+		return NULL;
+	struct gq_read *read = &reads->items[reads->n];
+	*read = (struct gq_read){.kind = kind, .keep = keep};
+	int n = snprintf(read->path, sizeof read->path, "%s", path);
+	if (n < 0 || (size_t)n >= sizeof read->path)
+		return NULL;
+	reads->n++;
+	return read;
+}
+
+bool gq_path_name_ok(const char *name)
+{
+	size_t len = strlen(name);
+
+	return len > 0 && len <= 253 &&
+	       strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-.") == len && name[0] != '.';
+}
+
+static enum gq_claims_verdict refuse_unreadable(struct gq_buf *message, const char *claim,
+						const char *detail)
+{
+	gq_explain_claim_unreadable(message, claim, detail);
+	return GQ_CLAIMS_REFUSED;
+}
+
+/* One DeviceClass, on behalf of the claim (or resource) named. */
+static enum gq_claims_verdict check_class(const char *claim, const char *device_class,
+					  struct gq_reads *reads, struct gq_buf *message)
+{
+	char path[320];
+	bool harmless = false;
+	struct gq_err err;
+
+	if (gq_gpu_device_name(device_class) || !gq_path_name_ok(device_class)) {
+		gq_explain_claim(message, claim, device_class);
+		return GQ_CLAIMS_REFUSED;
+	}
+	(void)snprintf(path, sizeof path, "/apis/resource.k8s.io/v1/deviceclasses/%s", device_class);
+	const struct gq_read *read =
+	    gq_reads_get(reads, GQ_READ_DEVICE_CLASS, path, gq_device_class_keep);
+	if (!read)
+		return refuse_unreadable(message, claim, "it names too many device classes");
+	if (!read->done)
+		return GQ_CLAIMS_READ;
+	if (read->code == GQ_ENOTFOUND || read->code == GQ_EDENIED)
+		return refuse_unreadable(message, claim, "its DeviceClass can't be read");
+	if (read->code)
+		return GQ_CLAIMS_FAILED;
+	if (gq_device_class_decode(read->body, read->len, &harmless, &err) || !harmless) {
+		gq_explain_claim(message, claim, device_class);
+		return GQ_CLAIMS_REFUSED;
+	}
+	return GQ_CLAIMS_HARMLESS;
+}
+
+static enum gq_claims_verdict check_claim(const struct gq_pod *pod,
+					  const struct gq_pod_claim *claim, struct gq_reads *reads,
+					  struct gq_buf *message)
+{
+	bool template = claim->template[0] != '\0';
+	const char *object = template ? claim->template : claim->claim;
+	struct gq_claim *decoded GQ_CLEANUP(gq_cleanup_claim) = NULL;
+	enum gq_claims_verdict verdict = GQ_CLAIMS_HARMLESS;
+	struct gq_err err;
+	char path[640];
+
+	if (!gq_path_name_ok(object) || !gq_path_name_ok(pod->namespace_))
+		return refuse_unreadable(message, claim->name, "it names no claim or template");
+	(void)snprintf(path, sizeof path, "/apis/resource.k8s.io/v1/namespaces/%s/%s/%s",
+		       pod->namespace_, template ? "resourceclaimtemplates" : "resourceclaims",
+		       object);
+	const struct gq_read *read =
+	    gq_reads_get(reads, template ? GQ_READ_CLAIM_TEMPLATE : GQ_READ_CLAIM, path,
+			 template ? gq_claim_template_keep : gq_claim_keep);
+	if (!read)
+		return refuse_unreadable(message, claim->name, "the pod has too many claims");
+	if (!read->done)
+		return GQ_CLAIMS_READ;
+	if (read->code == GQ_ENOTFOUND)
+		return refuse_unreadable(message, claim->name,
+					 "the claim it names does not exist yet: create it first");
+	if (read->code == GQ_EDENIED)
+		return refuse_unreadable(message, claim->name, "gpuquota may not read it");
+	if (read->code)
+		return GQ_CLAIMS_FAILED;
+	if (gq_claim_decode(read->body, read->len, &decoded, &err))
+		return refuse_unreadable(message, claim->name, err.msg);
+	for (size_t i = 0; i < decoded->n_device_classes; i++) {
+		enum gq_claims_verdict one =
+		    check_class(claim->name, decoded->device_classes[i], reads, message);
+		if (one == GQ_CLAIMS_REFUSED || one == GQ_CLAIMS_FAILED)
+			return one;
+		if (one == GQ_CLAIMS_READ)
+			verdict = one;
+	}
+	return verdict;
+}
+
+enum gq_claims_verdict gq_claims_check(const struct gq_pod *pod, struct gq_reads *reads,
+				       struct gq_buf *message)
+{
+	enum gq_claims_verdict verdict = GQ_CLAIMS_HARMLESS;
+
+	/* Every object is asked for before the first answer is waited for. */
+	for (size_t i = 0; i < pod->n_claims + pod->n_device_classes; i++) {
+		enum gq_claims_verdict one =
+		    i < pod->n_claims
+			? check_claim(pod, &pod->claims[i], reads, message)
+			: check_class("", pod->device_classes[i - pod->n_claims], reads, message);
+		if (one == GQ_CLAIMS_REFUSED || one == GQ_CLAIMS_FAILED)
+			return one;
+		if (one == GQ_CLAIMS_READ)
+			verdict = one;
+	}
+	return verdict;
+}

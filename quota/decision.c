@@ -1,0 +1,681 @@
+#include "quota/decision.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "quota/decision_internal.h"
+#include "quota/demand.h"
+#include "quota/message.h"
+
+#define WATCH_WAIT_NS (5 * GQ_NS_PER_MS)
+#define PROBE_WAIT_NS (20 * GQ_NS_PER_MS)
+/* Attempts of one owner that no pod followed before its next create is refused. */
+#define ATTEMPTS_MAX 2
+/* The world changed between matching and charging so often that somebody else should get a turn. */
+#define REVALIDATE_MAX 16
+
+const char *gq_reason_name(enum gq_reason reason)
+{
+	static const char *const names[GQ_REASON_COUNT] = {
+	    [GQ_REASON_NO_GPU] = "no_gpu",
+	    [GQ_REASON_FITS] = "fits",
+	    [GQ_REASON_EXEMPT] = "exempt",
+	    [GQ_REASON_UNASSIGNED] = "unassigned",
+	    [GQ_REASON_OVER_LIMIT] = "over_limit",
+	    [GQ_REASON_UNLISTED] = "unlisted",
+	    [GQ_REASON_AMBIGUOUS_NAMESPACE] = "ambiguous_namespace",
+	    [GQ_REASON_AMBIGUOUS_CLASS] = "ambiguous_class",
+	    [GQ_REASON_POD_LIMIT] = "pod_limit",
+	    [GQ_REASON_UNSUPPORTED] = "unsupported",
+	    [GQ_REASON_BAD_QUANTITY] = "bad_quantity",
+	    [GQ_REASON_CLAIM] = "claim",
+	    [GQ_REASON_OWNER_ATTEMPTS] = "owner_attempts",
+	    [GQ_REASON_REQUEST_UID] = "request_uid",
+	    [GQ_REASON_NOT_SYNCED] = "not_synced",
+	    [GQ_REASON_TOO_LATE] = "too_late",
+	    [GQ_REASON_OVERLOADED] = "overloaded",
+	    [GQ_REASON_BAD_REVIEW] = "bad_review",
+	    [GQ_REASON_POLICY] = "policy",
+	    [GQ_REASON_NOT_OURS] = "not_ours",
+	};
+
+	return names[reason];
+}
+
+void gq_verdict_done(struct gq_verdict *verdict)
+{
+	gq_buf_done(&verdict->message);
+	gq_buf_done(&verdict->audit);
+	for (size_t i = 0; i < GQ_WARNINGS_MAX; i++)
+		gq_buf_done(&verdict->warnings[i]);
+	gq_policy_unref(verdict->policy);
+	*verdict = GQ_VERDICT_INIT;
+}
+
+static int answer(struct gq_verdict *verdict, enum gq_verdict_kind kind, enum gq_reason reason)
+{
+	verdict->kind = kind;
+	verdict->reason = reason;
+	return 0;
+}
+
+static int unavailable(struct gq_verdict *verdict, enum gq_reason reason)
+{
+	enum gq_message_id id = reason == GQ_REASON_TOO_LATE     ? GQ_MSG_TOO_LATE
+				: reason == GQ_REASON_OVERLOADED ? GQ_MSG_OVERLOADED
+								 : GQ_MSG_NOT_SYNCED;
+
+	gq_buf_reset(&verdict->message);
+	gq_message_print(&verdict->message, GQ_LOCALE_EN, id, NULL, 0);
+	return answer(verdict, GQ_VERDICT_UNAVAILABLE, reason);
+}
+
+static int wait(struct gq_verdict *verdict, int64_t wait_ns)
+{
+	verdict->wait_ns = wait_ns;
+	return answer(verdict, GQ_VERDICT_WAIT, GQ_REASON_OWNER_ATTEMPTS);
+}
+
+static void add_warning(struct gq_verdict *verdict, const struct gq_buf *text)
+{
+	if (verdict->n_warnings == GQ_WARNINGS_MAX)
+		return;
+	struct gq_buf *warning = &verdict->warnings[verdict->n_warnings];
+	*warning = GQ_BUF_INIT(1024);
+	if (gq_buf_append(warning, text->data ? text->data : "", text->len) == 0)
+		verdict->n_warnings++;
+}
+
+/* A refusal in the mode of whoever makes it: refused, warned about, or only noted. The text is in
+ * verdict->message. Returns whether the pod is refused. */
+static bool refuse_in_mode(struct gq_verdict *verdict, enum gq_mode mode, enum gq_reason reason)
+{
+	if (mode == GQ_MODE_ENFORCE) {
+		answer(verdict, GQ_VERDICT_DENY, reason);
+		return true;
+	}
+	if (mode == GQ_MODE_WARN) {
+		add_warning(verdict, &verdict->message);
+	} else if (mode == GQ_MODE_AUDIT) {
+		if (verdict->audit.len)
+			gq_buf_puts(&verdict->audit, "\n");
+		gq_buf_append(&verdict->audit, verdict->message.data ? verdict->message.data : "",
+			      verdict->message.len);
+	}
+	verdict->reason = reason;
+	gq_buf_reset(&verdict->message);
+	return false;
+}
+
+/* What a decision works on without the lock; holds while ledger->generation stays. */
+struct view {
+	uint64_t generation;
+	unsigned bank;
+	struct gq_policy *policy;
+	struct gq_node_snapshot *snapshot;
+	struct gq_assign assign;
+};
+
+static void view_done(struct view *view)
+{
+	gq_policy_unref(view->policy);
+	gq_node_snapshot_unref(view->snapshot);
+}
+
+/* false: not ready. With the lock held. */
+static bool view_take(struct gq_ledger *ledger, const char *ns_name, struct view *view)
+{
+	if (!ledger->synced || !ledger->cur)
+		return false;
+	const struct gq_ns *ns = gq_map_get(ledger->namespaces, ns_name, strlen(ns_name));
+	*view = (struct view){
+	    .generation = ledger->generation,
+	    .bank = ledger->cur->bank,
+	    .policy = gq_policy_ref(ledger->cur->policy),
+	    .snapshot = gq_node_snapshot_ref(ledger->cur->snapshot),
+	    .assign = ns ? ns->assign[ledger->cur->bank]
+			 : gq_tenancy_assign(ledger->cur, ns_name, NULL, -1),
+	};
+	return true;
+}
+
+static const char *tenant_name(const struct view *view, int tenant)
+{
+	return view->policy->tenants[tenant].name;
+}
+
+/* ---- the namespace ---- */
+
+/* Takes over the labels of a namespace that the watch has not shown yet. */
+static int namespace_read(struct gq_ledger *ledger, const struct gq_read *read, int64_t now_ns,
+			  struct gq_err *err)
+{
+	struct gq_namespace *object GQ_CLEANUP(gq_cleanup_namespace) = NULL;
+	int code = gq_namespace_decode(read->body, read->len, &object, err);
+
+	if (code)
+		return code;
+	pthread_mutex_lock(&ledger->lock);
+	const struct gq_ns *ns = gq_map_get(ledger->namespaces, object->name, strlen(object->name));
+	bool seen = ns && ns->object;
+	pthread_mutex_unlock(&ledger->lock);
+	/* The watch may show it in between: both tell what the API server has, and a newer state
+	 * comes as an event of its own. */
+	return seen ? 0 : gq_ledger_namespace_seen(ledger, object, now_ns, err);
+}
+
+/* An unknown namespace is read first. Returns true when the verdict is made (READ or UNAVAILABLE);
+ * false when the caller takes another view, in which the namespace is known, or has no labels. */
+static bool namespace_unknown(struct gq_ledger *ledger, const struct gq_create *create,
+			      struct gq_verdict *verdict, struct view *view)
+{
+	const char *name = create->pod->namespace_;
+	char path[320];
+	struct gq_err err;
+
+	(void)snprintf(path, sizeof path, "/api/v1/namespaces/%s", name);
+	struct gq_read *read =
+	    gq_path_name_ok(name)
+		? gq_reads_get(create->reads, GQ_READ_NAMESPACE, path, gq_namespace_keep)
+		: NULL;
+	if (read && !read->done) {
+		answer(verdict, GQ_VERDICT_READ, GQ_REASON_NOT_SYNCED);
+		return true;
+	}
+	if (!read || read->code == GQ_ENOTFOUND) {
+		view->assign.kind = GQ_ASSIGN_NONE;
+		return false;
+	}
+	if (read->code || namespace_read(ledger, read, create->now_ns, &err)) {
+		unavailable(verdict, GQ_REASON_NOT_SYNCED);
+		return true;
+	}
+	view_done(view);
+	pthread_mutex_lock(&ledger->lock);
+	view_take(ledger, name, view); /* ready once is ready for good */
+	pthread_mutex_unlock(&ledger->lock);
+	if (view->assign.kind == GQ_ASSIGN_UNKNOWN)
+		view->assign.kind = GQ_ASSIGN_NONE;
+	return false;
+}
+
+/* Namespaces without a tenant. Returns true when the verdict is made. */
+static bool check_namespace(const struct view *view, const struct gq_create *create,
+			    struct gq_verdict *verdict)
+{
+	const char *name = create->pod->namespace_;
+	const struct gq_assign *assign = &view->assign;
+
+	switch (assign->kind) {
+	case GQ_ASSIGN_EXEMPT:
+		answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_EXEMPT);
+		return true;
+	case GQ_ASSIGN_AMBIGUOUS:
+		gq_explain_ambiguous_namespace(&verdict->message, name,
+					       tenant_name(view, assign->first),
+					       tenant_name(view, assign->second));
+		if (!refuse_in_mode(verdict, view->policy->mode, GQ_REASON_AMBIGUOUS_NAMESPACE))
+			answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_AMBIGUOUS_NAMESPACE);
+		return true;
+	case GQ_ASSIGN_NONE:
+	case GQ_ASSIGN_UNKNOWN:
+		if (!view->policy->unassigned_allow) {
+			gq_explain_unassigned(&verdict->message, name);
+			(void)refuse_in_mode(verdict, view->policy->mode, GQ_REASON_UNASSIGNED);
+		}
+		if (verdict->kind != GQ_VERDICT_DENY)
+			answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_UNASSIGNED);
+		return true;
+	case GQ_ASSIGN_TENANT:
+		break;
+	}
+	return false;
+}
+
+/* ---- rules about the pod alone ---- */
+
+static bool name_in(const char *const *names, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(names[i], name) == 0)
+			return true;
+	return false;
+}
+
+/* The most shares that the pod holds anywhere. */
+static int64_t most_shares(const struct gq_parts *parts, const struct gq_pod *pod)
+{
+	int64_t most = parts->n ? 0 : gq_demand_on(pod, 0).shares;
+
+	for (size_t i = 0; i < parts->n; i++)
+		most = gq_max64(most, parts->items[i].amount.shares);
+	return most;
+}
+
+static bool check_pod_limits(const struct view *view, const struct gq_pod *pod,
+			     const struct gq_parts *parts, struct gq_verdict *verdict)
+{
+	const struct gq_tenant *tenant = &view->policy->tenants[view->assign.tenant];
+	const struct gq_pod_limit_rule *rule = &view->policy->pod_limit;
+	int64_t asks = most_shares(parts, pod);
+
+	if (asks > tenant->pod_limit_shares) {
+		gq_explain_pod_limit(&verdict->message, tenant->name, tenant->pod_limit_shares,
+				     asks);
+		if (refuse_in_mode(verdict, tenant->mode, GQ_REASON_POD_LIMIT))
+			return true;
+	}
+	if (rule->mode != GQ_MODE_DISABLED && asks > rule->shares &&
+	    !name_in(rule->exempt_namespaces, rule->n_exempt_namespaces, pod->namespace_)) {
+		gq_explain_pod_limit(&verdict->message, NULL, rule->shares, asks);
+		if (refuse_in_mode(verdict, rule->mode, GQ_REASON_POD_LIMIT))
+			return true;
+	}
+	return false;
+}
+
+/* Requests that can't be counted. Returns true when the verdict is made. */
+static bool check_countable(const struct view *view, const struct gq_create *create,
+			    struct gq_verdict *verdict)
+{
+	const struct gq_pod *pod = create->pod;
+	enum gq_mode mode = view->policy->tenants[view->assign.tenant].mode;
+
+	if (pod->problem.kind != GQ_PROBLEM_NONE) {
+		bool quantity = pod->problem.kind == GQ_PROBLEM_BAD_QUANTITY;
+		gq_explain_problem(&verdict->message, pod);
+		if (refuse_in_mode(verdict, mode,
+				   quantity ? GQ_REASON_BAD_QUANTITY : GQ_REASON_UNSUPPORTED))
+			return true;
+	}
+	if (pod->n_claims == 0 && pod->n_device_classes == 0)
+		return false;
+	switch (gq_claims_check(pod, create->reads, &verdict->message)) {
+	case GQ_CLAIMS_READ:
+		answer(verdict, GQ_VERDICT_READ, GQ_REASON_CLAIM);
+		return true;
+	case GQ_CLAIMS_FAILED:
+		unavailable(verdict, GQ_REASON_CLAIM);
+		return true;
+	case GQ_CLAIMS_REFUSED:
+		return refuse_in_mode(verdict, mode, GQ_REASON_CLAIM);
+	case GQ_CLAIMS_HARMLESS:
+		break;
+	}
+	return false;
+}
+
+/* Whether the pod may land on several classes that no one limit of the tenant holds together. */
+static bool lands_on_several(const struct view *view, const struct gq_parts *parts)
+{
+	const struct gq_policy *policy = view->policy;
+	const struct gq_tenant *tenant = &policy->tenants[view->assign.tenant];
+
+	if (parts->n < 2)
+		return false;
+	for (size_t i = 0; i < tenant->n_limits; i++) {
+		int id = tenant->limits[i].class_id;
+		size_t inside = 0;
+		for (size_t p = 0; id != GQ_CLASS_ANY && p < parts->n; p++)
+			inside += gq_class_set_has(gq_class_leaves(policy->classes, id),
+						   parts->items[p].class_id);
+		if (inside == parts->n)
+			return false;
+	}
+	return true;
+}
+
+/* ---- charging ---- */
+
+static void owner_key(const struct gq_create *create, struct gq_buf *key)
+{
+	const struct gq_pod *pod = create->pod;
+
+	if (pod->owner.uid[0])
+		gq_buf_printf(key, "owner %s", pod->owner.uid);
+	else
+		gq_buf_printf(key, "user %s %s", pod->namespace_, create->user);
+}
+
+/* Earlier attempts of the same owner that no pod followed. A controller that makes pods one after
+ * the other is held back until its last ones were seen, so that pods which something after us
+ * refuses never hold more than a few GPUs. Returns true when the verdict is made. */
+static bool check_attempts(struct gq_ledger *ledger, const struct gq_create *create,
+			   const char *key, struct gq_verdict *verdict)
+{
+	struct gq_attempts attempts = gq_reserve_attempts(ledger, key, create->now_ns);
+	bool owned = create->pod->owner.uid[0] != '\0';
+
+	if (attempts.absent >= ATTEMPTS_MAX) {
+		gq_explain_attempts(&verdict->message, create->pod, &attempts);
+		answer(verdict, GQ_VERDICT_DENY, GQ_REASON_OWNER_ATTEMPTS);
+		return true;
+	}
+	if (attempts.old >= ATTEMPTS_MAX) { /* the API server is being asked */
+		wait(verdict, PROBE_WAIT_NS);
+		return true;
+	}
+	if (owned && attempts.unseen >= ATTEMPTS_MAX) {
+		gq_reserve_hurry(ledger, key, create->now_ns);
+		wait(verdict, WATCH_WAIT_NS);
+		return true;
+	}
+	return false;
+}
+
+/* Makes the charge. 0 or GQ_ENOMEM, which leaves nothing behind. */
+static int charge_make(struct gq_ledger *ledger, const struct gq_create *create,
+		       struct gq_parts *parts, const char *key, uint64_t *ret_ticket)
+{
+	struct gq_charge *charge = gq_ledger_charge_new(ledger, create->pod);
+
+	if (!charge)
+		return GQ_ENOMEM;
+	charge->answered_ns = create->now_ns;
+	if (gq_reserve_set_owner(ledger, charge, key) || gq_reserve_set_ticket(ledger, charge) ||
+	    gq_reserve_set_request(ledger, charge, create->request_uid))
+		goto fail;
+	gq_ledger_uncount(ledger, charge->slot, create->now_ns);
+	int code = 0;
+	if (ledger->next)
+		code = gq_ledger_charge_refresh(ledger, charge);
+	else
+		charge->parts[ledger->cur->bank] = (struct gq_parts){GQ_STEAL(parts->items), parts->n};
+	gq_ledger_count(ledger, charge->slot, create->now_ns);
+	if (code)
+		goto fail;
+	*ret_ticket = charge->ticket;
+	return 0;
+fail:
+	gq_ledger_charge_remove(ledger, charge, create->now_ns);
+	return GQ_ENOMEM;
+}
+
+/* The same pod or the same request again. Returns true when the verdict is made. */
+static bool check_again(struct gq_ledger *ledger, const struct gq_create *create,
+			struct gq_verdict *verdict)
+{
+	const char *uid = create->pod->uid;
+	struct gq_charge *charge = gq_map_get(ledger->charges, uid, strlen(uid));
+	const struct gq_charge *request = gq_map_get(ledger->requests, create->request_uid,
+						     strlen(create->request_uid));
+
+	if (create->dry_run)
+		return false;
+	if (request && request != charge) {
+		gq_message_print(&verdict->message, GQ_LOCALE_EN, GQ_MSG_REQUEST_UID_REUSED, NULL, 0);
+		answer(verdict, GQ_VERDICT_DENY, GQ_REASON_REQUEST_UID);
+		return true;
+	}
+	if (!charge)
+		return false;
+	if (charge->state == GQ_STATE_RESERVED && !charge->proposed)
+		gq_reserve_wait(ledger, charge, create->now_ns);
+	verdict->ticket = charge->ticket;
+	answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_FITS);
+	return true;
+}
+
+static enum gq_reason finding_reason(const struct gq_finding *finding)
+{
+	return finding->kind == GQ_FINDING_UNLISTED ? GQ_REASON_UNLISTED : GQ_REASON_OVER_LIMIT;
+}
+
+enum outcome { OUTCOME_DONE, OUTCOME_AGAIN, OUTCOME_NOMEM };
+
+/* The part of a decision that needs the lock: does it fit, and the charge. The words are printed by
+ * the caller from facts (refused: facts->finding is set) and findings (not enforced). */
+static enum outcome decide_locked(struct gq_ledger *ledger, const struct gq_create *create,
+				  const struct view *view, struct gq_parts *parts, const char *key,
+				  struct gq_verdict *verdict, struct gq_findings *findings,
+				  struct gq_facts *facts)
+{
+	const struct gq_pod *pod = create->pod;
+	int tenant = view->assign.tenant;
+
+	if (ledger->generation != view->generation)
+		return OUTCOME_AGAIN;
+	if (check_again(ledger, create, verdict))
+		return OUTCOME_DONE;
+	const struct gq_slot *slot = gq_ledger_slot_find(ledger, pod->namespace_, pod->name);
+	const struct gq_ns *ns =
+	    gq_map_get(ledger->namespaces, pod->namespace_, strlen(pod->namespace_));
+	gq_fit(ledger->cur, slot, tenant, parts, parts, NULL, create->wall_s, findings);
+	const struct gq_finding *refusal = gq_findings_enforced(findings);
+	if (refusal) {
+		gq_fit_facts(ledger, ledger->cur, ns, slot, tenant, pod, parts, refusal,
+			     create->wall_s, facts);
+		answer(verdict, GQ_VERDICT_DENY, finding_reason(refusal));
+		return OUTCOME_DONE;
+	}
+	bool enforced = view->policy->tenants[tenant].mode == GQ_MODE_ENFORCE;
+	if (parts->n > 0 && !create->dry_run) {
+		if (enforced && check_attempts(ledger, create, key, verdict))
+			return OUTCOME_DONE;
+		if (charge_make(ledger, create, parts, key, &verdict->ticket))
+			return OUTCOME_NOMEM;
+	}
+	answer(verdict, GQ_VERDICT_ALLOW,
+	       findings->n ? finding_reason(&findings->items[0]) : GQ_REASON_FITS);
+	return OUTCOME_DONE;
+}
+
+/* The words for what decide_locked() found. */
+static void print_findings(const struct view *view, const struct gq_create *create,
+			   const struct gq_findings *findings, const struct gq_facts *facts,
+			   struct gq_verdict *verdict)
+{
+	const struct gq_explain about = {.policy = view->policy,
+					 .snapshot = view->snapshot,
+					 .pod = create->pod,
+					 .namespace_ = create->pod->namespace_};
+
+	if (verdict->kind == GQ_VERDICT_DENY) {
+		if (verdict->reason == GQ_REASON_OVER_LIMIT || verdict->reason == GQ_REASON_UNLISTED)
+			gq_explain_finding(&verdict->message, &about, facts);
+		return;
+	}
+	for (size_t i = 0; verdict->kind == GQ_VERDICT_ALLOW && i < findings->n; i++) {
+		gq_explain_short(&verdict->message, &about, &findings->items[i],
+				 view->assign.tenant);
+		(void)refuse_in_mode(verdict, findings->items[i].mode,
+				     finding_reason(&findings->items[i]));
+	}
+}
+
+/* Everything about the tenant's quota, under one view. */
+static enum outcome decide_in_view(struct gq_ledger *ledger, const struct gq_create *create,
+				   const struct view *view, struct gq_verdict *verdict)
+{
+	const struct gq_explain about = {.policy = view->policy,
+					 .snapshot = view->snapshot,
+					 .pod = create->pod,
+					 .namespace_ = create->pod->namespace_};
+	struct gq_buf key GQ_BUF_CLEANUP = GQ_BUF_INIT(2048);
+	struct gq_parts parts GQ_CLEANUP(gq_parts_done) = {0};
+	struct gq_candidates candidates;
+	struct gq_findings findings = {0};
+	struct gq_facts facts = {.other_class = GQ_CLASS_NONE};
+
+	gq_node_snapshot_match(view->snapshot, create->pod, &candidates);
+	owner_key(create, &key);
+	if (gq_parts_compute(view->policy, create->pod, &candidates, &parts) || key.code)
+		return OUTCOME_NOMEM;
+	if (check_pod_limits(view, create->pod, &parts, verdict))
+		return OUTCOME_DONE;
+	if (view->policy->ambiguous_deny && lands_on_several(view, &parts)) {
+		gq_explain_ambiguous_class(&verdict->message, &about, view->assign.tenant, &parts);
+		if (refuse_in_mode(verdict, view->policy->tenants[view->assign.tenant].mode,
+				   GQ_REASON_AMBIGUOUS_CLASS))
+			return OUTCOME_DONE;
+	}
+	pthread_mutex_lock(&ledger->lock);
+	enum outcome outcome = decide_locked(ledger, create, view, &parts, key.data, verdict,
+					     &findings, &facts);
+	pthread_mutex_unlock(&ledger->lock);
+	if (outcome == OUTCOME_DONE)
+		print_findings(view, create, &findings, &facts, verdict);
+	return outcome;
+}
+
+static void verdict_restart(struct gq_verdict *verdict)
+{
+	gq_verdict_done(verdict);
+}
+
+int gq_decide_create(struct gq_ledger *ledger, const struct gq_create *create,
+		     struct gq_verdict *verdict, struct gq_err *err)
+{
+	if (!gq_pod_asks_for_gpu(create->pod))
+		return answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_NO_GPU);
+	for (int tries = 0; tries < REVALIDATE_MAX; tries++) {
+		struct view view GQ_CLEANUP(view_done) = {0};
+		verdict_restart(verdict);
+		if (create->now_ns >= create->deadline_ns)
+			return unavailable(verdict, GQ_REASON_TOO_LATE);
+		pthread_mutex_lock(&ledger->lock);
+		bool ready = view_take(ledger, create->pod->namespace_, &view);
+		pthread_mutex_unlock(&ledger->lock);
+		if (!ready)
+			return unavailable(verdict, GQ_REASON_NOT_SYNCED);
+		if (view.assign.kind == GQ_ASSIGN_UNKNOWN &&
+		    namespace_unknown(ledger, create, verdict, &view))
+			return 0;
+		verdict->policy = gq_policy_ref(view.policy);
+		if (view.assign.tenant >= 0)
+			verdict->tenant = tenant_name(&view, view.assign.tenant);
+		if (check_namespace(&view, create, verdict) ||
+		    check_countable(&view, create, verdict))
+			return 0;
+		switch (decide_in_view(ledger, create, &view, verdict)) {
+		case OUTCOME_DONE:
+			return 0;
+		case OUTCOME_NOMEM:
+			return gq_fail(err, GQ_ENOMEM, "out of memory while deciding");
+		case OUTCOME_AGAIN:
+			break;
+		}
+	}
+	return unavailable(verdict, GQ_REASON_OVERLOADED);
+}
+
+/* ---- bindings ---- */
+
+static struct gq_charge *find_bound_charge(struct gq_ledger *ledger,
+					   const struct gq_binding *binding)
+{
+	struct gq_charge *charge = NULL;
+
+	if (binding->uid[0]) {
+		charge = gq_map_get(ledger->charges, binding->uid, strlen(binding->uid));
+	} else {
+		const struct gq_slot *slot =
+		    gq_ledger_slot_find(ledger, binding->namespace_, binding->name);
+		/* the youngest of that name: older ones are on their way out */
+		if (slot && !gq_list_empty(&slot->charges))
+			charge = gq_list_entry(slot->charges.prev, struct gq_charge, in_slot);
+	}
+	/* already on a node: the API server refuses to bind it again */
+	return charge && !charge->pod->node_name[0] ? charge : NULL;
+}
+
+/* Charges the class of the node besides, until the pod is seen there. */
+static int bind_charge(struct gq_ledger *ledger, struct gq_charge *charge,
+		       const struct gq_binding *binding)
+{
+	char *node = strdup(binding->node);
+
+	if (!node)
+		return GQ_ENOMEM;
+	gq_ledger_uncount(ledger, charge->slot, binding->now_ns);
+	char *old = charge->bind_node;
+	charge->bind_node = node;
+	int code = gq_ledger_charge_refresh(ledger, charge);
+	if (code) {
+		charge->bind_node = old;
+		old = node;
+	}
+	gq_ledger_count(ledger, charge->slot, binding->now_ns);
+	free(old);
+	if (!code && !charge->proposed)
+		gq_reserve_wait(ledger, charge, binding->now_ns);
+	return code;
+}
+
+struct bind_result {
+	struct gq_findings findings;
+	struct gq_pod *pod;
+	struct gq_policy *policy;
+	struct gq_node_snapshot *snapshot;
+	int tenant;
+};
+
+static int decide_bind_locked(struct gq_ledger *ledger, const struct gq_binding *binding,
+			      struct gq_charge *charge, struct bind_result *result)
+{
+	struct gq_book *book = ledger->cur;
+	struct gq_parts node_parts GQ_CLEANUP(gq_parts_done) = {0};
+	struct gq_parts merged GQ_CLEANUP(gq_parts_done) = {0};
+	struct gq_candidates candidates;
+
+	result->tenant = charge->slot->ns->assign[book->bank].tenant;
+	if (result->tenant < 0)
+		return 0;
+	result->pod = gq_pod_ref(charge->pod);
+	result->policy = gq_policy_ref(book->policy);
+	result->snapshot = gq_node_snapshot_ref(book->snapshot);
+	gq_node_snapshot_match_node(book->snapshot, binding->node, &candidates);
+	if (gq_parts_compute(book->policy, charge->pod, &candidates, &node_parts) ||
+	    gq_parts_merge(&merged, &charge->parts[book->bank]) ||
+	    gq_parts_merge(&merged, &node_parts))
+		return GQ_ENOMEM;
+	gq_fit(book, charge->slot, result->tenant, &merged, &node_parts, charge, binding->wall_s,
+	       &result->findings);
+	if (gq_findings_enforced(&result->findings) || binding->dry_run)
+		return 0;
+	return bind_charge(ledger, charge, binding);
+}
+
+int gq_decide_binding(struct gq_ledger *ledger, const struct gq_binding *binding,
+		      struct gq_verdict *verdict, struct gq_err *err)
+{
+	struct bind_result result = {.tenant = -1};
+	int code = 0;
+
+	if (binding->now_ns >= binding->deadline_ns)
+		return unavailable(verdict, GQ_REASON_TOO_LATE);
+	pthread_mutex_lock(&ledger->lock);
+	bool ready = ledger->synced && ledger->cur;
+	struct gq_charge *charge = ready ? find_bound_charge(ledger, binding) : NULL;
+	if (charge)
+		code = decide_bind_locked(ledger, binding, charge, &result);
+	pthread_mutex_unlock(&ledger->lock);
+	if (!ready)
+		return unavailable(verdict, GQ_REASON_NOT_SYNCED);
+	if (code) {
+		code = gq_fail(err, GQ_ENOMEM, "out of memory while deciding a binding");
+	} else if (result.tenant < 0) {
+		answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_NO_GPU);
+	} else {
+		const struct gq_explain about = {.policy = result.policy,
+						 .snapshot = result.snapshot,
+						 .pod = result.pod,
+						 .namespace_ = binding->namespace_};
+		verdict->policy = gq_policy_ref(result.policy);
+		verdict->tenant = result.policy->tenants[result.tenant].name;
+		answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_FITS);
+		const struct gq_finding *refusal = gq_findings_enforced(&result.findings);
+		size_t n = refusal ? 1 : result.findings.n;
+		for (size_t i = 0; i < n; i++) {
+			const struct gq_finding *f = refusal ? refusal : &result.findings.items[i];
+			gq_explain_binding(&verdict->message, &about, binding->node, f);
+			(void)refuse_in_mode(verdict, f->mode, finding_reason(f));
+		}
+	}
+	gq_pod_unref(result.pod);
+	gq_policy_unref(result.policy);
+	gq_node_snapshot_unref(result.snapshot);
+	return code;
+}

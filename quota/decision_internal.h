@@ -1,0 +1,121 @@
+#ifndef GQ_QUOTA_DECISION_INTERNAL_H
+#define GQ_QUOTA_DECISION_INTERNAL_H
+
+#include "quota/decision.h"
+#include "quota/ledger_internal.h"
+
+/* Shared by decision.c (the flow), fit.c (does it fit), claims.c (what must be read first) and
+ * explain.c (the words). */
+
+enum gq_finding_kind {
+	GQ_FINDING_SHARES, /* more GPUs than the limit has left */
+	GQ_FINDING_MEMORY,
+	GQ_FINDING_UNLISTED, /* the tenant has no quota for a class the pod may land on */
+};
+
+/* One way in which a pod does not fit. */
+struct gq_finding {
+	enum gq_finding_kind kind;
+	int tenant; /* who owns the limit */
+	enum gq_mode mode;
+	int class_id; /* of the limit; UNLISTED: the class without one */
+	int64_t most; /* shares or MiB */
+	struct gq_count used;
+	int64_t adds; /* what the pod adds to the limit, same unit */
+};
+
+#define GQ_FINDINGS_MAX 8
+
+struct gq_findings {
+	size_t n;
+	struct gq_finding items[GQ_FINDINGS_MAX];
+};
+
+#define GQ_HOLDERS_MAX 5
+
+struct gq_holder {
+	char name[512]; /* of the pod; with its namespace in front when that is another one */
+	int64_t holds; /* in the finding's unit */
+};
+
+/* What an explanation needs, gathered with the lock held and printed without it. */
+struct gq_facts {
+	struct gq_finding finding;
+	int tenant; /* of the namespace */
+	struct gq_holder holders[GQ_HOLDERS_MAX];
+	size_t n_holders;
+	bool holders_cut;    /* the namespace has more of them */
+	int64_t fewer_gpus;  /* so many whole GPUs would fit; 0 none, or it does not ask for whole ones */
+	int other_class;     /* would fit there; GQ_CLASS_NONE */
+	int64_t other_free;  /* shares */
+	bool narrows;        /* other_class is among the pod's own candidates */
+	bool several;        /* the pod may land on several classes */
+};
+
+/* ---- fit.c (ledger.lock held) ---- */
+
+/* Holds the pod's parts against every limit of tenant and its parents. slot: of its namespace and
+ * name, NULL when there is none yet. replaced: a charge of the slot whose place the parts take, or
+ * NULL. listed: the parts that must be covered by the tenant's own quota. */
+void gq_fit(const struct gq_book *book, const struct gq_slot *slot, int tenant,
+	    const struct gq_parts *parts, const struct gq_parts *listed,
+	    const struct gq_charge *replaced, int64_t wall_s, struct gq_findings *ret_findings);
+
+/* The finding that refuses: the first whose limit is enforced, or NULL. */
+const struct gq_finding *gq_findings_enforced(const struct gq_findings *findings);
+
+/* Everything worth saying about a finding: holders, and what would fit. */
+void gq_fit_facts(const struct gq_ledger *ledger, const struct gq_book *book,
+		  const struct gq_ns *ns, const struct gq_slot *slot, int tenant,
+		  const struct gq_pod *pod, const struct gq_parts *parts,
+		  const struct gq_finding *finding, int64_t wall_s, struct gq_facts *ret_facts);
+
+/* ---- claims.c (no lock) ---- */
+
+/* The read of a path, added when it is not there yet. NULL: too many. */
+struct gq_read *gq_reads_get(struct gq_reads *reads, enum gq_read_kind kind, const char *path,
+			     const struct gq_json_keep *keep);
+
+enum gq_claims_verdict {
+	GQ_CLAIMS_HARMLESS, /* none is of a GPU */
+	GQ_CLAIMS_READ,     /* reads were added */
+	GQ_CLAIMS_REFUSED,  /* message is filled in */
+	GQ_CLAIMS_FAILED,   /* a read failed for now: no opinion */
+};
+enum gq_claims_verdict gq_claims_check(const struct gq_pod *pod, struct gq_reads *reads,
+				       struct gq_buf *message);
+
+/* Whether a name may stand in a path of the API server: lower-case letters, digits, '-', '.'. */
+bool gq_path_name_ok(const char *name);
+
+/* ---- explain.c (no lock) ---- */
+
+struct gq_explain {
+	const struct gq_policy *policy;
+	const struct gq_node_snapshot *snapshot;
+	const struct gq_pod *pod;
+	const char *namespace_;
+};
+
+/* The whole refusal: the arithmetic, the holders, what would fit. */
+void gq_explain_finding(struct gq_buf *out, const struct gq_explain *about,
+			const struct gq_facts *facts);
+/* One line of at most 120 characters or so, for a warning. */
+void gq_explain_short(struct gq_buf *out, const struct gq_explain *about,
+		      const struct gq_finding *finding, int tenant);
+void gq_explain_problem(struct gq_buf *out, const struct gq_pod *pod);
+void gq_explain_pod_limit(struct gq_buf *out, const char *tenant, int64_t limit_shares,
+			  int64_t asks_shares);
+void gq_explain_unassigned(struct gq_buf *out, const char *ns);
+void gq_explain_ambiguous_namespace(struct gq_buf *out, const char *ns, const char *first,
+				    const char *second);
+void gq_explain_ambiguous_class(struct gq_buf *out, const struct gq_explain *about, int tenant,
+				const struct gq_parts *parts);
+void gq_explain_attempts(struct gq_buf *out, const struct gq_pod *pod,
+			 const struct gq_attempts *attempts);
+void gq_explain_claim(struct gq_buf *out, const char *claim, const char *device_class);
+void gq_explain_claim_unreadable(struct gq_buf *out, const char *claim, const char *detail);
+void gq_explain_binding(struct gq_buf *out, const struct gq_explain *about, const char *node,
+			const struct gq_finding *finding);
+
+#endif

@@ -1,0 +1,321 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "quota/decision_internal.h"
+#include "quota/message.h"
+#include "quota/quantity.h"
+
+#define LOCALE GQ_LOCALE_EN
+#define PHRASE(name) struct gq_buf name GQ_BUF_CLEANUP = GQ_BUF_INIT(2048)
+
+/* A phrase that did not fit or found no memory prints as what there is of it. */
+static const char *text(const struct gq_buf *phrase)
+{
+	return phrase->data ? phrase->data : "";
+}
+
+#define PRINT(out, id, ...)                                                                        \
+	gq_message_print(out, LOCALE, id, (const struct gq_message_arg[]){__VA_ARGS__},            \
+			 sizeof((const struct gq_message_arg[]){__VA_ARGS__}) /                    \
+			     sizeof(struct gq_message_arg))
+
+static void print_amount(struct gq_buf *out, const struct gq_finding *finding, int64_t amount)
+{
+	if (finding->kind == GQ_FINDING_MEMORY)
+		gq_mib_print(out, amount);
+	else
+		gq_shares_print(out, amount);
+}
+
+static int64_t in_unit(const struct gq_finding *finding, struct gq_amount amount)
+{
+	return finding->kind == GQ_FINDING_MEMORY ? amount.memory_mib : amount.shares;
+}
+
+static void print_limit(struct gq_buf *out, const struct gq_explain *about,
+			const struct gq_finding *finding)
+{
+	const char *name = gq_class_name(about->policy->classes, finding->class_id);
+
+	if (finding->kind == GQ_FINDING_MEMORY)
+		gq_message_memory(out, LOCALE, finding->most, name);
+	else
+		gq_message_gpus(out, LOCALE, finding->most, name);
+}
+
+static void print_states(struct gq_buf *out, const struct gq_finding *finding)
+{
+	struct gq_buf by[GQ_STATES];
+
+	for (int s = 0; s < GQ_STATES; s++) {
+		by[s] = GQ_BUF_INIT(64);
+		print_amount(&by[s], finding, in_unit(finding, finding->used.by[s]));
+	}
+	bool terminating = in_unit(finding, finding->used.by[GQ_STATE_TERMINATING]) > 0;
+	PRINT(out, terminating ? GQ_MSG_STATES_TERMINATING : GQ_MSG_STATES,
+	      {"bound", text(&by[GQ_STATE_BOUND])}, {"pending", text(&by[GQ_STATE_PENDING])},
+	      {"reserved", text(&by[GQ_STATE_RESERVED])},
+	      {"terminating", text(&by[GQ_STATE_TERMINATING])});
+	for (int s = 0; s < GQ_STATES; s++)
+		gq_buf_done(&by[s]);
+}
+
+/* "team-a may hold 8 A100 GPUs and holds 7 (…); this pod asks for 2: 1 too many." */
+static void print_over(struct gq_buf *out, const struct gq_explain *about,
+		       const struct gq_finding *finding, int tenant)
+{
+	PHRASE(limit);
+	PHRASE(used);
+	PHRASE(states);
+	PHRASE(asks);
+	PHRASE(excess);
+	int64_t holds = in_unit(finding, gq_count_total(&finding->used));
+	bool parent = finding->tenant != tenant;
+	bool memory = finding->kind == GQ_FINDING_MEMORY;
+
+	print_limit(&limit, about, finding);
+	print_amount(&used, finding, holds);
+	print_states(&states, finding);
+	print_amount(&asks, finding, finding->adds);
+	print_amount(&excess, finding, gq_sat_sub(gq_sat_add(holds, finding->adds), finding->most));
+	enum gq_message_id id = memory ? (parent ? GQ_MSG_OVER_MEMORY_PARENT : GQ_MSG_OVER_MEMORY)
+				       : (parent ? GQ_MSG_OVER_LIMIT_PARENT : GQ_MSG_OVER_LIMIT);
+	PRINT(out, id, {"tenant", about->policy->tenants[finding->tenant].name},
+	      {"child", about->policy->tenants[tenant].name}, {"limit", text(&limit)},
+	      {"used", text(&used)}, {"states", text(&states)}, {"asks", text(&asks)},
+	      {"excess", text(&excess)});
+}
+
+static void print_unlisted(struct gq_buf *out, const struct gq_explain *about,
+			   const struct gq_finding *finding)
+{
+	const struct gq_tenant *tenant = &about->policy->tenants[finding->tenant];
+	const char *class_name = gq_class_name(about->policy->classes, finding->class_id);
+	PHRASE(listed);
+
+	for (size_t i = 0; i < tenant->n_limits; i++)
+		gq_buf_printf(&listed, "%s%s", i ? ", " : "",
+			      gq_class_name(about->policy->classes, tenant->limits[i].class_id));
+	if (tenant->n_limits)
+		PRINT(out, GQ_MSG_UNLISTED, {"tenant", tenant->name}, {"class", class_name},
+		      {"listed", text(&listed)});
+	else
+		PRINT(out, GQ_MSG_UNLISTED_NONE, {"tenant", tenant->name}, {"class", class_name});
+}
+
+static void print_holders(struct gq_buf *out, const struct gq_explain *about,
+			  const struct gq_facts *facts)
+{
+	const struct gq_finding *finding = &facts->finding;
+	int64_t more = in_unit(finding, gq_count_total(&finding->used));
+	PHRASE(list);
+	PHRASE(rest);
+
+	if (about->policy->holders == GQ_HOLDERS_NONE || more == 0)
+		return;
+	for (size_t i = 0; i < facts->n_holders; i++) {
+		gq_buf_printf(&list, "%s%s (", i ? ", " : "", facts->holders[i].name);
+		print_amount(&list, finding, facts->holders[i].holds);
+		gq_buf_puts(&list, ")");
+		more = gq_sat_sub(more, facts->holders[i].holds);
+	}
+	print_amount(&rest, finding, more);
+	enum gq_message_id id = facts->n_holders == 0 ? GQ_MSG_HOLDERS_ELSEWHERE
+				: more == 0	      ? GQ_MSG_HOLDERS
+				: facts->holders_cut  ? GQ_MSG_HOLDERS_CUT
+						      : GQ_MSG_HOLDERS_MORE;
+	gq_buf_puts(out, "\n");
+	PRINT(out, id, {"namespace", about->namespace_}, {"list", text(&list)},
+	      {"more", text(&rest)});
+}
+
+static void print_classes(struct gq_buf *out, const struct gq_explain *about,
+			  const struct gq_candidates *candidates)
+{
+	int last = GQ_CLASS_NONE;
+
+	for (size_t i = 0; i < candidates->n; i++) {
+		int id = candidates->items[i].class_id;
+		if (id != last)
+			gq_buf_printf(out, "%s%s", last == GQ_CLASS_NONE ? "" : ", ",
+				      gq_class_name(about->policy->classes, id));
+		last = id;
+	}
+	if (candidates->n == 0)
+		gq_buf_puts(out, "*");
+}
+
+static void print_fit(struct gq_buf *out, const struct gq_explain *about,
+		      const struct gq_facts *facts)
+{
+	const char *label = "", *value = "", *class_name = "";
+	PHRASE(gpus);
+	PHRASE(free_gpus);
+	PHRASE(classes);
+
+	gq_message_gpus(&gpus, LOCALE, facts->fewer_gpus * GQ_SHARES_PER_GPU, NULL);
+	gq_buf_puts(out, "\n");
+	if (facts->other_class != GQ_CLASS_NONE &&
+	    gq_node_snapshot_selector_for(about->snapshot, facts->other_class, &label, &value)) {
+		class_name = gq_class_name(about->policy->classes, facts->other_class);
+		gq_shares_print(&free_gpus, facts->other_free);
+	}
+	if (facts->narrows && class_name[0]) {
+		struct gq_candidates candidates;
+		gq_node_snapshot_match(about->snapshot, about->pod, &candidates);
+		print_classes(&classes, about, &candidates);
+	}
+	enum gq_message_id id = class_name[0] && facts->narrows ? GQ_MSG_FIT_NARROW
+				: class_name[0] && facts->fewer_gpus > 0
+				    ? GQ_MSG_FIT_FEWER_OR_CLASS
+				: class_name[0]		 ? GQ_MSG_FIT_CLASS
+				: facts->fewer_gpus > 0 ? GQ_MSG_FIT_FEWER
+							 : GQ_MSG_FIT_NONE;
+	PRINT(out, id, {"gpus", text(&gpus)}, {"class", class_name}, {"free", text(&free_gpus)},
+	      {"label", label}, {"value", value}, {"classes", text(&classes)});
+}
+
+static void print_owner(struct gq_buf *out, const struct gq_pod *pod)
+{
+	if (pod->owner.uid[0])
+		gq_buf_printf(out, "%s %s", pod->owner.kind, pod->owner.name);
+	else
+		gq_buf_printf(out, "pod %s", pod->name);
+}
+
+void gq_explain_finding(struct gq_buf *out, const struct gq_explain *about,
+			const struct gq_facts *facts)
+{
+	PHRASE(owner);
+
+	if (facts->finding.kind == GQ_FINDING_UNLISTED) {
+		print_unlisted(out, about, &facts->finding);
+		if (facts->narrows)
+			print_fit(out, about, facts);
+		return;
+	}
+	print_over(out, about, &facts->finding, facts->tenant);
+	print_holders(out, about, facts);
+	print_fit(out, about, facts);
+	if (strcmp(about->pod->owner.kind, "ReplicaSet") == 0) {
+		print_owner(&owner, about->pod);
+		gq_buf_puts(out, "\n");
+		PRINT(out, GQ_MSG_SURGE, {"owner", text(&owner)});
+	}
+}
+
+void gq_explain_short(struct gq_buf *out, const struct gq_explain *about,
+		      const struct gq_finding *finding, int tenant)
+{
+	if (finding->kind == GQ_FINDING_UNLISTED)
+		print_unlisted(out, about, finding);
+	else
+		print_over(out, about, finding, tenant);
+}
+
+void gq_explain_problem(struct gq_buf *out, const struct gq_pod *pod)
+{
+	const struct gq_pod_problem *p = &pod->problem;
+	enum gq_message_id id = p->kind == GQ_PROBLEM_BAD_QUANTITY ? GQ_MSG_BAD_QUANTITY
+				: p->kind == GQ_PROBLEM_UNSUPPORTED_ANNOTATION
+				    ? GQ_MSG_UNSUPPORTED_ANNOTATION
+				    : GQ_MSG_UNSUPPORTED_RESOURCE;
+
+	PRINT(out, id, {"container", p->container}, {"name", p->name}, {"value", p->value},
+	      {"detail", p->detail});
+}
+
+void gq_explain_pod_limit(struct gq_buf *out, const char *tenant, int64_t limit_shares,
+			  int64_t asks_shares)
+{
+	PHRASE(limit);
+	PHRASE(asks);
+
+	gq_message_gpus(&limit, LOCALE, limit_shares, NULL);
+	gq_shares_print(&asks, asks_shares);
+	PRINT(out, tenant ? GQ_MSG_POD_LIMIT : GQ_MSG_POD_LIMIT_RULE,
+	      {"tenant", tenant ? tenant : ""}, {"limit", text(&limit)}, {"asks", text(&asks)});
+}
+
+void gq_explain_unassigned(struct gq_buf *out, const char *ns)
+{
+	PRINT(out, GQ_MSG_UNASSIGNED, {"namespace", ns});
+}
+
+void gq_explain_ambiguous_namespace(struct gq_buf *out, const char *ns, const char *first,
+				    const char *second)
+{
+	PRINT(out, GQ_MSG_NAMESPACE_AMBIGUOUS, {"namespace", ns}, {"first", first},
+	      {"second", second});
+}
+
+void gq_explain_ambiguous_class(struct gq_buf *out, const struct gq_explain *about, int tenant,
+				const struct gq_parts *parts)
+{
+	const struct gq_class_table *table = about->policy->classes;
+	const char *label = "nvidia.com/gpu.product", *value = "…";
+	size_t shown = 0;
+	PHRASE(classes);
+
+	for (size_t i = 0; i < parts->n && shown < 8; i++) {
+		if (parts->items[i].maybe)
+			continue;
+		gq_buf_printf(&classes, "%s%s", shown++ ? ", " : "",
+			      gq_class_name(table, parts->items[i].class_id));
+		(void)gq_node_snapshot_selector_for(about->snapshot, parts->items[i].class_id,
+						    &label, &value);
+	}
+	if (shown == 0)
+		gq_buf_puts(&classes, "*");
+	PRINT(out, GQ_MSG_CLASS_AMBIGUOUS, {"tenant", about->policy->tenants[tenant].name},
+	      {"classes", text(&classes)}, {"label", label}, {"value", value});
+}
+
+void gq_explain_attempts(struct gq_buf *out, const struct gq_pod *pod,
+			 const struct gq_attempts *attempts)
+{
+	char count[16], seconds[16];
+	PHRASE(owner);
+
+	print_owner(&owner, pod);
+	(void)snprintf(count, sizeof count, "%u", attempts->absent);
+	(void)snprintf(seconds, sizeof seconds, "%d", attempts->seconds_left);
+	PRINT(out, GQ_MSG_OWNER_ATTEMPTS, {"owner", text(&owner)}, {"count", count},
+	      {"seconds", seconds});
+}
+
+void gq_explain_claim(struct gq_buf *out, const char *claim, const char *device_class)
+{
+	PRINT(out, GQ_MSG_CLAIM, {"claim", claim}, {"device_class", device_class});
+}
+
+void gq_explain_claim_unreadable(struct gq_buf *out, const char *claim, const char *detail)
+{
+	PRINT(out, GQ_MSG_CLAIM_UNREADABLE, {"claim", claim}, {"detail", detail});
+}
+
+void gq_explain_binding(struct gq_buf *out, const struct gq_explain *about, const char *node,
+			const struct gq_finding *finding)
+{
+	struct gq_class_reading read = gq_node_snapshot_read(about->snapshot, node);
+	const char *class_name = read.class_id == GQ_CLASS_NONE
+				     ? "unknown"
+				     : gq_class_name(about->policy->classes, read.class_id);
+	const char *tenant = about->policy->tenants[finding->tenant].name;
+	PHRASE(limit);
+	PHRASE(used);
+	PHRASE(asks);
+
+	if (finding->kind == GQ_FINDING_UNLISTED) {
+		PRINT(out, GQ_MSG_BINDING_UNLISTED, {"node", node}, {"class", class_name},
+		      {"tenant", tenant});
+		return;
+	}
+	print_limit(&limit, about, finding);
+	print_amount(&used, finding, in_unit(finding, gq_count_total(&finding->used)));
+	print_amount(&asks, finding, finding->adds);
+	PRINT(out, GQ_MSG_BINDING_NO_ROOM, {"node", node}, {"class", class_name},
+	      {"tenant", tenant}, {"limit", text(&limit)}, {"used", text(&used)},
+	      {"asks", text(&asks)});
+}

@@ -1,0 +1,722 @@
+#include "quota/ledger.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "quota/ledger_internal.h"
+
+#define DEFAULT_TTL_NS (60 * GQ_NS_PER_S)
+#define SLOT_KEY_MAX_BYTES 1024
+
+const char *gq_charge_state_name(enum gq_charge_state state)
+{
+	static const char *const names[GQ_STATES] = {"reserved", "pending", "bound", "terminating"};
+
+	return names[state];
+}
+
+struct gq_ledger *gq_ledger_new(const struct gq_ledger_options *options)
+{
+	struct gq_ledger *ledger = calloc(1, sizeof *ledger);
+
+	if (!ledger)
+		return NULL;
+	ledger->ttl_ns = options->reservation_ttl_ns ? options->reservation_ttl_ns : DEFAULT_TTL_NS;
+	pthread_mutex_init(&ledger->lock, NULL);
+	pthread_mutex_init(&ledger->build_lock, NULL);
+	gq_list_init(&ledger->all_slots);
+	gq_list_init(&ledger->all_namespaces);
+	gq_list_init(&ledger->all_nodes);
+	gq_list_init(&ledger->waiting);
+	ledger->charges = gq_map_new();
+	ledger->tickets = gq_map_new();
+	ledger->requests = gq_map_new();
+	ledger->slots = gq_map_new();
+	ledger->namespaces = gq_map_new();
+	ledger->nodes = gq_map_new();
+	ledger->owners = gq_map_new();
+	if (!ledger->charges || !ledger->tickets || !ledger->requests || !ledger->slots ||
+	    !ledger->namespaces || !ledger->nodes || !ledger->owners) {
+		gq_ledger_free(ledger);
+		return NULL;
+	}
+	return ledger;
+}
+
+/* ---- slots and namespaces ---- */
+
+static int print_slot_key(struct gq_buf *out, const char *ns, const char *name)
+{
+	return gq_buf_printf(out, "%s/%s", ns, name);
+}
+
+struct gq_slot *gq_ledger_slot_find(struct gq_ledger *ledger, const char *ns, const char *name)
+{
+	struct gq_buf key GQ_BUF_CLEANUP = GQ_BUF_INIT(SLOT_KEY_MAX_BYTES);
+
+	if (print_slot_key(&key, ns, name))
+		return NULL;
+	return gq_map_get(ledger->slots, key.data, key.len);
+}
+
+static void ns_assign(struct gq_ledger *ledger, struct gq_ns *ns)
+{
+	struct gq_book *const books[] = {ledger->cur, ledger->next};
+
+	for (size_t i = 0; i < 2; i++)
+		if (books[i])
+			ns->assign[books[i]->bank] =
+			    gq_tenancy_assign(books[i], ns->name, ns->object,
+					      ns->assign[books[i]->bank].tenant);
+	ledger->generation++;
+}
+
+struct gq_ns *gq_ledger_ns_get(struct gq_ledger *ledger, const char *name)
+{
+	struct gq_ns *ns = gq_map_get(ledger->namespaces, name, strlen(name));
+
+	if (ns)
+		return ns;
+	ns = calloc(1, sizeof *ns);
+	if (!ns)
+		return NULL;
+	ns->name = strdup(name);
+	gq_list_init(&ns->slots);
+	for (int i = 0; i < 2; i++)
+		ns->assign[i] = (struct gq_assign){GQ_ASSIGN_UNKNOWN, -1, -1, -1};
+	if (!ns->name || gq_map_put(ledger->namespaces, ns->name, strlen(ns->name), ns, NULL)) {
+		free(ns->name);
+		free(ns);
+		return NULL;
+	}
+	gq_list_append(&ledger->all_namespaces, &ns->in_all);
+	ns_assign(ledger, ns);
+	return ns;
+}
+
+static void ns_free(struct gq_ns *ns)
+{
+	gq_namespace_unref(ns->object);
+	free(ns->name);
+	free(ns);
+}
+
+void gq_ledger_ns_drop_unused(struct gq_ledger *ledger, struct gq_ns *ns)
+{
+	if (ns->object || ns->n_slots > 0)
+		return;
+	if (ledger->ns_cursor == &ns->in_all)
+		ledger->ns_cursor = ns->in_all.next;
+	gq_list_remove(&ns->in_all);
+	gq_map_remove(ledger->namespaces, ns->name, strlen(ns->name));
+	ns_free(ns);
+}
+
+static void slot_free(struct gq_slot *slot)
+{
+	free(slot->name);
+	free(slot->key);
+	free(slot);
+}
+
+static struct gq_slot *slot_get(struct gq_ledger *ledger, const char *ns_name, const char *name)
+{
+	struct gq_slot *slot = gq_ledger_slot_find(ledger, ns_name, name);
+	struct gq_buf key GQ_BUF_CLEANUP = GQ_BUF_INIT(SLOT_KEY_MAX_BYTES);
+
+	if (slot)
+		return slot;
+	struct gq_ns *ns = gq_ledger_ns_get(ledger, ns_name);
+	if (!ns)
+		return NULL;
+	slot = calloc(1, sizeof *slot);
+	if (!slot || print_slot_key(&key, ns_name, name))
+		goto fail;
+	gq_list_init(&slot->charges);
+	slot->ns = ns;
+	slot->name = strdup(name);
+	slot->key = gq_buf_steal(&key);
+	if (!slot->name || !slot->key ||
+	    gq_map_put(ledger->slots, slot->key, strlen(slot->key), slot, NULL))
+		goto fail;
+	slot->counted_in = ledger->build; /* empty, so it is counted everywhere */
+	gq_list_append(&ledger->all_slots, &slot->in_all);
+	gq_list_append(&ns->slots, &slot->in_ns);
+	ns->n_slots++;
+	return slot;
+fail:
+	if (slot)
+		slot_free(slot);
+	gq_ledger_ns_drop_unused(ledger, ns);
+	return NULL;
+}
+
+static void slot_drop_unused(struct gq_ledger *ledger, struct gq_slot *slot)
+{
+	struct gq_ns *ns = slot->ns;
+
+	if (!gq_list_empty(&slot->charges))
+		return;
+	if (ledger->slot_cursor == &slot->in_all)
+		ledger->slot_cursor = slot->in_all.next;
+	gq_list_remove(&slot->in_all);
+	gq_list_remove(&slot->in_ns);
+	gq_map_remove(ledger->slots, slot->key, strlen(slot->key));
+	slot_free(slot);
+	ns->n_slots--;
+	gq_ledger_ns_drop_unused(ledger, ns);
+}
+
+void gq_ledger_uncount(struct gq_ledger *ledger, struct gq_slot *slot, int64_t now_ns)
+{
+	if (ledger->cur)
+		gq_book_remove(ledger->cur, slot, now_ns);
+	if (ledger->next && slot->counted_in == ledger->build)
+		gq_book_remove(ledger->next, slot, now_ns);
+}
+
+void gq_ledger_count(struct gq_ledger *ledger, struct gq_slot *slot, int64_t now_ns)
+{
+	if (ledger->cur)
+		gq_book_add(ledger->cur, slot, now_ns);
+	if (ledger->next && slot->counted_in == ledger->build)
+		gq_book_add(ledger->next, slot, now_ns);
+}
+
+/* ---- nodes ---- */
+
+static struct gq_node_entry *node_get(struct gq_ledger *ledger, const char *name)
+{
+	struct gq_node_entry *entry = gq_map_get(ledger->nodes, name, strlen(name));
+
+	if (entry)
+		return entry;
+	entry = calloc(1, sizeof *entry);
+	if (!entry)
+		return NULL;
+	entry->name = strdup(name);
+	entry->read.class_id = GQ_CLASS_NONE;
+	gq_list_init(&entry->charges);
+	if (!entry->name || gq_map_put(ledger->nodes, entry->name, strlen(entry->name), entry, NULL)) {
+		free(entry->name);
+		free(entry);
+		return NULL;
+	}
+	gq_list_append(&ledger->all_nodes, &entry->in_all);
+	return entry;
+}
+
+static void node_entry_free(struct gq_node_entry *entry)
+{
+	gq_node_unref(entry->node);
+	gq_node_unref(entry->evidence);
+	free(entry->name);
+	free(entry);
+}
+
+static void node_drop_unused(struct gq_ledger *ledger, struct gq_node_entry *entry)
+{
+	if (entry->node || !gq_list_empty(&entry->charges))
+		return;
+	if (ledger->node_cursor == &entry->in_all)
+		ledger->node_cursor = entry->in_all.next;
+	gq_list_remove(&entry->in_all);
+	gq_map_remove(ledger->nodes, entry->name, strlen(entry->name));
+	node_entry_free(entry);
+	ledger->nodes_changed = true;
+}
+
+/* Whether the node's labels tell its class under the policy in force. */
+static bool node_tells(const struct gq_ledger *ledger, const struct gq_node *node)
+{
+	return node && ledger->cur &&
+	       gq_class_read_labels(ledger->cur->policy->classes, node->labels, node->n_labels)
+			   .class_id != GQ_CLASS_NONE;
+}
+
+/* Puts a new state (NULL: gone) in place; the last state that told the class stays as evidence. */
+static void node_replace(struct gq_ledger *ledger, struct gq_node_entry *entry,
+			 const struct gq_node *node)
+{
+	struct gq_node *old = entry->node;
+
+	entry->node = node ? gq_node_ref(node) : NULL;
+	if (node_tells(ledger, node)) {
+		gq_node_unref(entry->evidence);
+		entry->evidence = NULL;
+		gq_node_unref(old);
+	} else if (node_tells(ledger, old)) {
+		gq_node_unref(entry->evidence);
+		entry->evidence = old;
+	} else {
+		gq_node_unref(old);
+	}
+	ledger->nodes_changed = true;
+}
+
+int gq_ledger_node_seen(struct gq_ledger *ledger, const struct gq_node *node, struct gq_err *err)
+{
+	int code = 0;
+
+	pthread_mutex_lock(&ledger->lock);
+	struct gq_node_entry *entry = node_get(ledger, node->name);
+	if (!entry) {
+		code = gq_fail(err, GQ_ENOMEM, "out of memory for node %s", node->name);
+	} else {
+		entry->list_epoch = ledger->epoch[GQ_NODES];
+		if (!entry->node || !gq_node_equal(entry->node, node))
+			node_replace(ledger, entry, node);
+	}
+	pthread_mutex_unlock(&ledger->lock);
+	return code;
+}
+
+void gq_ledger_node_gone(struct gq_ledger *ledger, const char *name)
+{
+	pthread_mutex_lock(&ledger->lock);
+	struct gq_node_entry *entry = gq_map_get(ledger->nodes, name, strlen(name));
+	if (entry && entry->node) {
+		node_replace(ledger, entry, NULL);
+		node_drop_unused(ledger, entry);
+	}
+	pthread_mutex_unlock(&ledger->lock);
+}
+
+/* ---- charges ---- */
+
+void gq_ledger_state_set(struct gq_ledger *ledger, struct gq_charge *charge,
+			 enum gq_charge_state state)
+{
+	ledger->by_state[charge->state]--;
+	ledger->by_state[state]++;
+	charge->state = state;
+}
+
+struct gq_charge *gq_ledger_charge_new(struct gq_ledger *ledger, const struct gq_pod *pod)
+{
+	struct gq_slot *slot = slot_get(ledger, pod->namespace_, pod->name);
+	struct gq_charge *charge = slot ? calloc(1, sizeof *charge) : NULL;
+
+	if (!charge || gq_map_put(ledger->charges, pod->uid, strlen(pod->uid), charge, NULL)) {
+		free(charge);
+		if (slot)
+			slot_drop_unused(ledger, slot);
+		return NULL;
+	}
+	charge->pod = gq_pod_ref(pod);
+	charge->state = GQ_STATE_RESERVED;
+	charge->slot = slot;
+	charge->list_epoch = ledger->epoch[GQ_PODS];
+	gq_list_init(&charge->in_node);
+	gq_list_init(&charge->in_owner);
+	gq_list_init(&charge->waiting);
+	gq_list_append(&slot->charges, &charge->in_slot);
+	ledger->by_state[GQ_STATE_RESERVED]++;
+	return charge;
+}
+
+static void charge_free(struct gq_charge *charge)
+{
+	gq_pod_unref(charge->pod);
+	gq_parts_done(&charge->parts[0]);
+	gq_parts_done(&charge->parts[1]);
+	free(charge->bind_node);
+	free(charge->request_uid);
+	free(charge);
+}
+
+static void charge_leave_node(struct gq_ledger *ledger, struct gq_charge *charge)
+{
+	struct gq_node_entry *entry = charge->node;
+
+	gq_list_remove(&charge->in_node);
+	charge->node = NULL;
+	if (entry)
+		node_drop_unused(ledger, entry);
+}
+
+void gq_ledger_charge_remove(struct gq_ledger *ledger, struct gq_charge *charge, int64_t now_ns)
+{
+	struct gq_slot *slot = charge->slot;
+
+	gq_ledger_uncount(ledger, slot, now_ns);
+	gq_list_remove(&charge->in_slot);
+	gq_ledger_count(ledger, slot, now_ns);
+	free(charge->bind_node);
+	charge->bind_node = NULL;
+	gq_reserve_settle(ledger, charge);
+	charge_leave_node(ledger, charge);
+	gq_map_remove(ledger->charges, charge->pod->uid, strlen(charge->pod->uid));
+	ledger->by_state[charge->state]--;
+	charge_free(charge);
+	slot_drop_unused(ledger, slot);
+}
+
+int gq_ledger_charge_parts(const struct gq_book *book, const struct gq_charge *charge,
+			   struct gq_parts *ret_parts)
+{
+	struct gq_candidates candidates;
+	struct gq_parts parts = {0}, bind_parts = {0};
+	int code = 0;
+
+	gq_node_snapshot_match(book->snapshot, charge->pod, &candidates);
+	if (gq_parts_compute(book->policy, charge->pod, &candidates, &parts))
+		return GQ_ENOMEM;
+	if (charge->bind_node) {
+		gq_node_snapshot_match_node(book->snapshot, charge->bind_node, &candidates);
+		code = gq_parts_compute(book->policy, charge->pod, &candidates, &bind_parts);
+		if (!code)
+			code = gq_parts_merge(&parts, &bind_parts);
+		gq_parts_done(&bind_parts);
+	}
+	if (code)
+		gq_parts_done(&parts);
+	else
+		*ret_parts = parts;
+	return code;
+}
+
+int gq_ledger_charge_refresh(struct gq_ledger *ledger, struct gq_charge *charge)
+{
+	struct gq_book *const books[] = {ledger->cur, ledger->next};
+	struct gq_parts fresh[2] = {{0}};
+
+	for (size_t i = 0; i < 2; i++) {
+		if (books[i] && gq_ledger_charge_parts(books[i], charge, &fresh[i])) {
+			gq_parts_done(&fresh[0]);
+			return GQ_ENOMEM;
+		}
+	}
+	for (size_t i = 0; i < 2; i++) {
+		if (!books[i])
+			continue;
+		gq_parts_done(&charge->parts[books[i]->bank]);
+		charge->parts[books[i]->bank] = fresh[i];
+	}
+	return 0;
+}
+
+static enum gq_charge_state seen_state(const struct gq_pod *pod)
+{
+	if (pod->terminating)
+		return GQ_STATE_TERMINATING;
+	return pod->node_name[0] ? GQ_STATE_BOUND : GQ_STATE_PENDING;
+}
+
+/* Puts the pod's new state into its charge. The slot is uncounted. */
+static int charge_update(struct gq_ledger *ledger, struct gq_charge *charge,
+			 const struct gq_pod *pod)
+{
+	bool same_place = charge->state != GQ_STATE_RESERVED && !charge->bind_node &&
+			  strcmp(charge->pod->node_name, pod->node_name) == 0;
+	struct gq_node_entry *entry = NULL;
+
+	if (pod->node_name[0]) {
+		entry = node_get(ledger, pod->node_name);
+		if (!entry)
+			return GQ_ENOMEM;
+	}
+	if (entry != charge->node) {
+		charge_leave_node(ledger, charge);
+		charge->node = entry;
+		if (entry)
+			gq_list_append(&entry->charges, &charge->in_node);
+	}
+	/* the map's key points into the pod */
+	gq_map_remove(ledger->charges, charge->pod->uid, strlen(charge->pod->uid));
+	const struct gq_pod *old = charge->pod;
+	charge->pod = gq_pod_ref(pod);
+	(void)gq_map_put(ledger->charges, pod->uid, strlen(pod->uid), charge, NULL);
+	gq_pod_unref(old);
+	gq_ledger_state_set(ledger, charge, seen_state(pod));
+	if (pod->node_name[0]) {
+		free(charge->bind_node);
+		charge->bind_node = NULL;
+	}
+	/* A pod's requests and constraints can't change after creation but for the scheduling gates'
+	 * narrowing of its selectors, and then it is pending. */
+	if (same_place && charge->state != GQ_STATE_PENDING && charge->parts[0].n + charge->parts[1].n)
+		return 0;
+	return gq_ledger_charge_refresh(ledger, charge);
+}
+
+int gq_ledger_pod_update(struct gq_ledger *ledger, const struct gq_pod *pod, int64_t now_ns)
+{
+	struct gq_charge *charge = gq_map_get(ledger->charges, pod->uid, strlen(pod->uid));
+	bool holds = gq_pod_asks_for_gpu(pod) && pod->phase != GQ_POD_SUCCEEDED &&
+		     pod->phase != GQ_POD_FAILED;
+
+	if (charge && (!holds || strcmp(charge->pod->name, pod->name) != 0 ||
+		       strcmp(charge->pod->namespace_, pod->namespace_) != 0)) {
+		gq_ledger_charge_remove(ledger, charge, now_ns);
+		charge = NULL;
+	}
+	if (!holds)
+		return 0;
+	if (!charge) {
+		charge = gq_ledger_charge_new(ledger, pod);
+		if (!charge)
+			return GQ_ENOMEM;
+	}
+	gq_ledger_uncount(ledger, charge->slot, now_ns);
+	int code = charge_update(ledger, charge, pod);
+	gq_ledger_count(ledger, charge->slot, now_ns);
+	return code;
+}
+
+int gq_ledger_pod_seen(struct gq_ledger *ledger, const struct gq_pod *pod, int64_t now_ns,
+		       struct gq_err *err)
+{
+	pthread_mutex_lock(&ledger->lock);
+	int code = gq_ledger_pod_update(ledger, pod, now_ns);
+	struct gq_charge *charge = gq_map_get(ledger->charges, pod->uid, strlen(pod->uid));
+	if (charge) {
+		charge->list_epoch = ledger->epoch[GQ_PODS];
+		gq_reserve_settle(ledger, charge);
+	}
+	pthread_mutex_unlock(&ledger->lock);
+	return code ? gq_fail(err, code, "out of memory for pod %s/%s", pod->namespace_, pod->name)
+		    : 0;
+}
+
+void gq_ledger_pod_gone(struct gq_ledger *ledger, const char *uid, int64_t now_ns)
+{
+	pthread_mutex_lock(&ledger->lock);
+	struct gq_charge *charge = gq_map_get(ledger->charges, uid, strlen(uid));
+	if (charge)
+		gq_ledger_charge_remove(ledger, charge, now_ns);
+	pthread_mutex_unlock(&ledger->lock);
+}
+
+/* ---- namespaces ---- */
+
+static bool assign_equal(const struct gq_assign *a, const struct gq_assign *b)
+{
+	return a->kind == b->kind && a->tenant == b->tenant && a->first == b->first &&
+	       a->second == b->second;
+}
+
+/* Applies the namespace's labels. Returns true when its charges would move and are too many to be
+ * moved under the lock: then the caller rebuilds. */
+static bool ns_reassign(struct gq_ledger *ledger, struct gq_ns *ns, int64_t now_ns)
+{
+	if (!ledger->cur)
+		return false;
+	const struct gq_assign *now = &ns->assign[ledger->cur->bank];
+	struct gq_assign then = gq_tenancy_assign(ledger->cur, ns->name, ns->object, now->tenant);
+	if (assign_equal(now, &then))
+		return false;
+	if (then.tenant == now->tenant || ns->n_slots == 0) {
+		ns_assign(ledger, ns);
+		return false;
+	}
+	if (ns->n_slots > GQ_SLICE)
+		return true;
+	for (struct gq_list *at = ns->slots.next; at != &ns->slots; at = at->next)
+		gq_ledger_uncount(ledger, gq_list_entry(at, struct gq_slot, in_ns), now_ns);
+	ns_assign(ledger, ns);
+	for (struct gq_list *at = ns->slots.next; at != &ns->slots; at = at->next)
+		gq_ledger_count(ledger, gq_list_entry(at, struct gq_slot, in_ns), now_ns);
+	return false;
+}
+
+int gq_ledger_namespace_seen(struct gq_ledger *ledger, const struct gq_namespace *object,
+			     int64_t now_ns, struct gq_err *err)
+{
+	bool rebuild = false;
+
+	pthread_mutex_lock(&ledger->lock);
+	struct gq_ns *ns = gq_ledger_ns_get(ledger, object->name);
+	if (ns) {
+		gq_namespace_unref(ns->object);
+		ns->object = gq_namespace_ref(object);
+		ns->list_epoch = ledger->epoch[GQ_NAMESPACES];
+		rebuild = ns_reassign(ledger, ns, now_ns);
+	}
+	pthread_mutex_unlock(&ledger->lock);
+	if (!ns)
+		return gq_fail(err, GQ_ENOMEM, "out of memory for namespace %s", object->name);
+	return rebuild ? gq_ledger_rebuild(ledger, NULL, now_ns, NULL, err) : 0;
+}
+
+/* Pods of a namespace that is gone are gone as well or soon will be; they stay charged where they
+ * were until the watch says so. */
+static void ns_gone(struct gq_ledger *ledger, struct gq_ns *ns)
+{
+	gq_namespace_unref(ns->object);
+	ns->object = NULL;
+	if (ns->n_slots == 0)
+		ns_assign(ledger, ns);
+	gq_ledger_ns_drop_unused(ledger, ns);
+}
+
+void gq_ledger_namespace_gone(struct gq_ledger *ledger, const char *name)
+{
+	pthread_mutex_lock(&ledger->lock);
+	struct gq_ns *ns = gq_map_get(ledger->namespaces, name, strlen(name));
+	if (ns)
+		ns_gone(ledger, ns);
+	pthread_mutex_unlock(&ledger->lock);
+}
+
+/* ---- full lists ---- */
+
+void gq_ledger_list_begin(struct gq_ledger *ledger, enum gq_collection collection)
+{
+	pthread_mutex_lock(&ledger->lock);
+	ledger->epoch[collection]++;
+	pthread_mutex_unlock(&ledger->lock);
+}
+
+/* Takes out the pods of one slot that the list did not show. Reservations are no business of the
+ * list: their pods may be younger than it. */
+static void slot_sweep(struct gq_ledger *ledger, struct gq_slot *slot, int64_t now_ns)
+{
+	for (;;) {
+		struct gq_charge *gone = NULL;
+		for (struct gq_list *at = slot->charges.next; at != &slot->charges; at = at->next) {
+			struct gq_charge *charge = gq_list_entry(at, struct gq_charge, in_slot);
+			if (charge->state != GQ_STATE_RESERVED &&
+			    charge->list_epoch != ledger->epoch[GQ_PODS]) {
+				gone = charge;
+				break;
+			}
+		}
+		if (!gone)
+			return;
+		bool last = gone->in_slot.next == gone->in_slot.prev;
+		gq_ledger_charge_remove(ledger, gone, now_ns);
+		if (last)
+			return; /* the slot is gone too */
+	}
+}
+
+static void sweep_pods(struct gq_ledger *ledger, int64_t now_ns)
+{
+	pthread_mutex_lock(&ledger->build_lock);
+	pthread_mutex_lock(&ledger->lock);
+	ledger->slot_cursor = ledger->all_slots.next;
+	for (unsigned n = 1; ledger->slot_cursor != &ledger->all_slots; n++) {
+		struct gq_slot *slot = gq_list_entry(ledger->slot_cursor, struct gq_slot, in_all);
+		ledger->slot_cursor = ledger->slot_cursor->next;
+		slot_sweep(ledger, slot, now_ns);
+		if (n % GQ_SLICE == 0) {
+			pthread_mutex_unlock(&ledger->lock);
+			pthread_mutex_lock(&ledger->lock);
+		}
+	}
+	ledger->slot_cursor = NULL;
+	pthread_mutex_unlock(&ledger->lock);
+	pthread_mutex_unlock(&ledger->build_lock);
+}
+
+static void sweep_nodes(struct gq_ledger *ledger)
+{
+	pthread_mutex_lock(&ledger->lock);
+	for (struct gq_list *at = ledger->all_nodes.next, *then; at != &ledger->all_nodes; at = then) {
+		struct gq_node_entry *entry = gq_list_entry(at, struct gq_node_entry, in_all);
+		then = at->next;
+		if (entry->node && entry->list_epoch != ledger->epoch[GQ_NODES]) {
+			node_replace(ledger, entry, NULL);
+			node_drop_unused(ledger, entry);
+		}
+	}
+	pthread_mutex_unlock(&ledger->lock);
+}
+
+static void sweep_namespaces(struct gq_ledger *ledger)
+{
+	pthread_mutex_lock(&ledger->lock);
+	for (struct gq_list *at = ledger->all_namespaces.next, *then;
+	     at != &ledger->all_namespaces; at = then) {
+		struct gq_ns *ns = gq_list_entry(at, struct gq_ns, in_all);
+		then = at->next;
+		if (ns->object && ns->list_epoch != ledger->epoch[GQ_NAMESPACES])
+			ns_gone(ledger, ns);
+	}
+	pthread_mutex_unlock(&ledger->lock);
+}
+
+int gq_ledger_list_end(struct gq_ledger *ledger, enum gq_collection collection, int64_t now_ns,
+		       struct gq_err *err)
+{
+	if (collection == GQ_PODS)
+		sweep_pods(ledger, now_ns);
+	else if (collection == GQ_NAMESPACES)
+		sweep_namespaces(ledger);
+	else if (collection == GQ_NODES)
+		sweep_nodes(ledger);
+	return collection == GQ_NODES ? gq_ledger_nodes_settle(ledger, now_ns, err) : 0;
+}
+
+/* ---- policy, readiness, end ---- */
+
+int gq_ledger_set_policy(struct gq_ledger *ledger, const struct gq_policy *policy, int64_t now_ns,
+			 struct gq_err *err)
+{
+	return gq_ledger_rebuild(ledger, policy, now_ns, NULL, err);
+}
+
+struct gq_policy *gq_ledger_policy(struct gq_ledger *ledger)
+{
+	pthread_mutex_lock(&ledger->lock);
+	struct gq_policy *policy = ledger->cur ? gq_policy_ref(ledger->cur->policy) : NULL;
+	pthread_mutex_unlock(&ledger->lock);
+	return policy;
+}
+
+int gq_ledger_recount(struct gq_ledger *ledger, int64_t now_ns, unsigned *ret_drift,
+		      struct gq_err *err)
+{
+	return gq_ledger_rebuild(ledger, NULL, now_ns, ret_drift, err);
+}
+
+void gq_ledger_set_synced(struct gq_ledger *ledger)
+{
+	pthread_mutex_lock(&ledger->lock);
+	ledger->synced = true;
+	pthread_mutex_unlock(&ledger->lock);
+}
+
+bool gq_ledger_ready(struct gq_ledger *ledger)
+{
+	pthread_mutex_lock(&ledger->lock);
+	bool ready = ledger->synced && ledger->cur;
+	pthread_mutex_unlock(&ledger->lock);
+	return ready;
+}
+
+void gq_ledger_free(struct gq_ledger *ledger)
+{
+	if (!ledger)
+		return;
+	while (ledger->charges && !gq_list_empty(&ledger->all_slots)) {
+		struct gq_slot *slot = gq_list_entry(ledger->all_slots.next, struct gq_slot, in_all);
+		struct gq_list *first = slot->charges.next;
+		gq_ledger_charge_remove(ledger, gq_list_entry(first, struct gq_charge, in_slot), 0);
+	}
+	while (ledger->namespaces && !gq_list_empty(&ledger->all_namespaces)) {
+		struct gq_ns *ns = gq_list_entry(ledger->all_namespaces.next, struct gq_ns, in_all);
+		gq_list_remove(&ns->in_all);
+		ns_free(ns);
+	}
+	while (ledger->nodes && !gq_list_empty(&ledger->all_nodes)) {
+		struct gq_node_entry *entry =
+		    gq_list_entry(ledger->all_nodes.next, struct gq_node_entry, in_all);
+		gq_list_remove(&entry->in_all);
+		node_entry_free(entry);
+	}
+	gq_book_free(ledger->cur);
+	gq_map_free(ledger->charges);
+	gq_map_free(ledger->tickets);
+	gq_map_free(ledger->requests);
+	gq_map_free(ledger->slots);
+	gq_map_free(ledger->namespaces);
+	gq_map_free(ledger->nodes);
+	gq_map_free(ledger->owners);
+	pthread_mutex_destroy(&ledger->build_lock);
+	pthread_mutex_destroy(&ledger->lock);
+	free(ledger);
+}

@@ -1,0 +1,163 @@
+#ifndef GQ_QUOTA_LEDGER_H
+#define GQ_QUOTA_LEDGER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "quota/amount.h"
+#include "quota/object.h"
+#include "quota/policy.h"
+
+/* The ledger: who holds what. It keeps the charge of every GPU pod that exists or was allowed, adds
+ * them up against every limit they count in, and knows nodes, namespaces and the policy in force.
+ *
+ * A charge is proposed (decided, not yet committed by the store), reserved (answered, its pod not
+ * seen yet), pending (seen, no node), bound (seen, on a node: exact class) or terminating.
+ *
+ * One lock, ledger.lock, guards everything; it is never held across I/O nor for work that grows
+ * with the number of pods. Such work (a policy reload, a large namespace that moves, a recount)
+ * builds a second set of totals aside, in slices, and swaps it in. All functions may be called from
+ * any thread with no lock held. Time is a parameter: monotonic nanoseconds (now_ns) or Unix time in
+ * seconds (wall_s). */
+struct gq_ledger;
+
+struct gq_ledger_options {
+	int64_t reservation_ttl_ns; /* at least this long from the last answer; 0: 60 s */
+};
+
+/* NULL when out of memory. */
+struct gq_ledger *gq_ledger_new(const struct gq_ledger_options *options);
+void gq_ledger_free(struct gq_ledger *ledger);
+GQ_DEFINE_CLEANUP(gq_cleanup_ledger, struct gq_ledger, gq_ledger_free);
+
+/* ---- what the cluster looks like (the informer's thread) ---- */
+
+enum gq_collection { GQ_PODS, GQ_NODES, GQ_NAMESPACES, GQ_COLLECTIONS };
+
+/* A full list of a collection begins and ends: what was not seen in between is gone. */
+void gq_ledger_list_begin(struct gq_ledger *ledger, enum gq_collection collection);
+int gq_ledger_list_end(struct gq_ledger *ledger, enum gq_collection collection, int64_t now_ns,
+		       struct gq_err *err);
+
+/* The pod exists in this state. References pod. Succeeded and failed pods, and pods that ask for no
+ * GPU, hold nothing. Errors: GQ_ENOMEM. */
+int gq_ledger_pod_seen(struct gq_ledger *ledger, const struct gq_pod *pod, int64_t now_ns,
+		       struct gq_err *err);
+/* Twice is harmless; a uid that is not known is ignored. */
+void gq_ledger_pod_gone(struct gq_ledger *ledger, const char *uid, int64_t now_ns);
+
+/* Changes of nodes take effect with gq_ledger_nodes_settle(), once for many. */
+int gq_ledger_node_seen(struct gq_ledger *ledger, const struct gq_node *node, struct gq_err *err);
+void gq_ledger_node_gone(struct gq_ledger *ledger, const char *name);
+/* Rebuilds the snapshot when nodes changed; charges whose class changed move, pending pods are
+ * matched again. Cheap when nothing changed. GQ_ENOMEM: the old snapshot stays, try again. */
+int gq_ledger_nodes_settle(struct gq_ledger *ledger, int64_t now_ns, struct gq_err *err);
+
+int gq_ledger_namespace_seen(struct gq_ledger *ledger, const struct gq_namespace *ns,
+			     int64_t now_ns, struct gq_err *err);
+void gq_ledger_namespace_gone(struct gq_ledger *ledger, const char *name);
+
+/* Puts a policy in force: charges are counted anew under it and swapped in, in one step.
+ * References policy. On failure the old one stays in force. */
+int gq_ledger_set_policy(struct gq_ledger *ledger, const struct gq_policy *policy, int64_t now_ns,
+			 struct gq_err *err);
+/* The policy in force with a reference for the caller, or NULL. */
+struct gq_policy *gq_ledger_policy(struct gq_ledger *ledger);
+
+/* Every cache has synced: from now on (and with a policy) decisions are made. */
+void gq_ledger_set_synced(struct gq_ledger *ledger);
+/* Synced, and a policy is in force. */
+bool gq_ledger_ready(struct gq_ledger *ledger);
+
+/* Computes every charge and total anew, by the decision's own classifier, and repairs what differs.
+ * ret_drift: how many limits' totals differed. */
+int gq_ledger_recount(struct gq_ledger *ledger, int64_t now_ns, unsigned *ret_drift,
+		      struct gq_err *err);
+
+/* ---- reservations (the store) ---- */
+
+/* The write that holds the ticket's charge succeeded: proposed becomes reserved, and its time to
+ * live starts. A ticket whose pod was seen meanwhile is fine. */
+void gq_ledger_commit(struct gq_ledger *ledger, uint64_t ticket, int64_t now_ns);
+/* It failed: the charge is taken back, if its pod was not seen meanwhile. */
+void gq_ledger_abort(struct gq_ledger *ledger, uint64_t ticket, int64_t now_ns);
+
+/* A reservation about which the API server should be asked. */
+struct gq_probe {
+	char namespace_[256];
+	char name[256];
+	char uid[128];
+};
+
+/* Takes up to max reservations whose pod was not seen though it should have been (2 s), or whose
+ * time to live is over. Each must be answered by gq_ledger_probe_done(). */
+size_t gq_ledger_probes_due(struct gq_ledger *ledger, int64_t now_ns, struct gq_probe *probes,
+			    size_t max);
+
+enum gq_probe_outcome {
+	GQ_PROBE_FAILED, /* no answer: the reservation stays; asked again a second later */
+	GQ_PROBE_ABSENT, /* there is no such pod, or one with another uid */
+	GQ_PROBE_FOUND,  /* pod is its present state */
+};
+
+/* The result of a consistent GET begun at begun_ns. Only an absence established after the time to
+ * live ends a reservation; no clock alone ever does. pod: borrowed; only with FOUND. */
+int gq_ledger_probe_done(struct gq_ledger *ledger, const char *uid, enum gq_probe_outcome outcome,
+			 const struct gq_pod *pod, int64_t begun_ns, int64_t now_ns,
+			 struct gq_err *err);
+
+/* ---- reading it ---- */
+
+enum gq_charge_state {
+	GQ_STATE_RESERVED, /* proposed ones included */
+	GQ_STATE_PENDING,
+	GQ_STATE_BOUND,
+	GQ_STATE_TERMINATING,
+	GQ_STATES,
+};
+const char *gq_charge_state_name(enum gq_charge_state state);
+
+struct gq_usage_limit {
+	const char *class_name;
+	struct gq_amount most; /* grants of this moment included */
+	struct gq_amount used[GQ_STATES];
+	double bound_gpu_seconds; /* since the limit exists in this process */
+};
+
+struct gq_usage_tenant {
+	const char *name;
+	const char *parent; /* or NULL */
+	enum gq_mode mode;
+	size_t n_limits;
+	struct gq_usage_limit *limits;
+};
+
+struct gq_usage_uncharged {
+	char *namespace_;
+	size_t pods;    /* GPU pods there that no tenant is charged for */
+	bool ambiguous; /* selectors of two tenants match the namespace */
+};
+
+/* A consistent copy. Strings of tenants and classes live as long as its policy reference. */
+struct gq_usage {
+	struct gq_policy *policy; /* or NULL: no policy yet, and nothing else */
+	bool synced;
+	struct gq_usage_tenant *tenants;
+	size_t n_tenants;
+	struct gq_usage_uncharged *uncharged;
+	size_t n_uncharged;
+	size_t charges[GQ_STATES]; /* pods by state */
+};
+
+int gq_ledger_usage(struct gq_ledger *ledger, int64_t now_ns, int64_t wall_s,
+		    struct gq_usage *ret_usage, struct gq_err *err);
+void gq_usage_done(struct gq_usage *usage);
+
+/* used of all states but reserved; free = most - used - reserved, never below 0. */
+struct gq_amount gq_usage_used(const struct gq_usage_limit *limit);
+struct gq_amount gq_usage_free(const struct gq_usage_limit *limit);
+
+#endif

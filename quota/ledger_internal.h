@@ -1,0 +1,314 @@
+#ifndef GQ_QUOTA_LEDGER_INTERNAL_H
+#define GQ_QUOTA_LEDGER_INTERNAL_H
+
+#include <pthread.h>
+
+#include "base/map.h"
+#include "quota/ledger.h"
+#include "quota/nodes.h"
+
+/* The ledger's inside, shared by ledger.c (pods, nodes, namespaces as they come), book.c (totals
+ * against limits), tenancy.c (which tenant a namespace belongs to), rebuild.c (counting anew aside),
+ * reserve.c (reservations and how they end), usage.c and decision.c. Everything here is guarded by
+ * ledger.lock unless it says otherwise. */
+
+/* No single pod adds more than this to a total, so that 64 bits hold any sum and GQ_UNLIMITED, which
+ * can't be taken back out of a sum, never gets into one. 2^46 shares are 13 million GPUs. */
+#define GQ_CHARGE_CAP (INT64_C(1) << 46)
+
+struct gq_list {
+	struct gq_list *prev, *next;
+};
+
+#define gq_list_entry(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+
+static inline void gq_list_init(struct gq_list *list)
+{
+	list->prev = list->next = list;
+}
+
+static inline bool gq_list_empty(const struct gq_list *list)
+{
+	return list->next == list;
+}
+
+static inline void gq_list_append(struct gq_list *list, struct gq_list *item)
+{
+	item->prev = list->prev;
+	item->next = list;
+	list->prev->next = item;
+	list->prev = item;
+}
+
+/* Leaves the item pointing at itself, so that removing twice is harmless. */
+static inline void gq_list_remove(struct gq_list *item)
+{
+	item->prev->next = item->next;
+	item->next->prev = item->prev;
+	gq_list_init(item);
+}
+
+/* ---- totals ---- */
+
+struct gq_count {
+	struct gq_amount by[GQ_STATES];
+};
+
+struct gq_book_limit {
+	int class_id;
+	const struct gq_class_set *leaves;
+	struct gq_amount base; /* without grants; GQ_UNLIMITED in a currency not limited */
+	struct gq_count used;
+	double bound_share_s; /* shares bound, integrated over time */
+	int64_t bound_since_ns;
+};
+
+struct gq_book_tenant {
+	const struct gq_tenant *spec;
+	int parent;
+	struct gq_book_limit *limits;
+	size_t n_limits;
+	struct gq_class_set listed; /* leaves that some limit of the tenant itself holds */
+};
+
+/* Totals of every limit under one policy and one snapshot of the nodes. There are two at most: the
+ * one in force, and one that is being built to replace it. */
+struct gq_book {
+	const struct gq_policy *policy;
+	struct gq_node_snapshot *snapshot;
+	struct gq_book_tenant *tenants;
+	size_t n_tenants;
+	unsigned bank; /* which of the two parts[] and assign[] belong to this book */
+	struct gq_map *named;    /* namespace -> struct gq_tenancy_name */
+	struct gq_map *selected; /* "key=value" -> struct gq_tenancy_bucket */
+	struct gq_tenancy *tenancy;
+};
+
+/* ---- charges ---- */
+
+/* What a charge counts as on one leaf class. */
+struct gq_part {
+	int class_id;
+	/* Not known to be possible: counted only to be safe, so that a class which the tenant has no
+	 * quota for does not refuse the pod. */
+	bool maybe;
+	struct gq_amount amount;
+};
+
+struct gq_parts {
+	struct gq_part *items;
+	size_t n;
+};
+
+/* Who made the attempts: the controller that owns the pods, else the user in the namespace. */
+struct gq_owner_attempts {
+	char *key;
+	struct gq_list charges; /* reservations whose pod was not seen, oldest first */
+	unsigned unseen;
+};
+
+struct gq_charge {
+	const struct gq_pod *pod; /* reference */
+	enum gq_charge_state state;
+	bool proposed; /* RESERVED, and its ticket is not committed yet */
+	uint64_t ticket; /* 0: none open */
+	struct gq_slot *slot;
+	struct gq_list in_slot;
+	struct gq_list in_node;  /* of the node it is bound to */
+	struct gq_list in_owner; /* of its owner's attempts, while reserved */
+	/* In ledger.waiting until the watch tells: reserved, found by a GET only, or bind_node set. */
+	struct gq_list waiting;
+	struct gq_parts parts[2];
+	struct gq_node_entry *node; /* of pod->node_name, or NULL */
+	char *bind_node;            /* a binding was allowed and not seen yet */
+	char *request_uid;          /* of the review that reserved it, while it is reserved */
+	struct gq_owner_attempts *owner;
+	int64_t answered_ns; /* last answer that allowed it (or its binding) */
+	int64_t probe_after_ns; /* next time to ask the API server */
+	bool probing;
+	bool found_absent; /* a GET begun after the grace did not show it */
+	bool hurried;      /* was asked about early, since somebody waits for the answer */
+	uint64_t list_epoch;
+};
+
+/* One namespace and name. Its charges count as the largest, since only one of them can exist. */
+struct gq_slot {
+	struct gq_ns *ns;
+	char *name;
+	char *key; /* namespace/name, in ledger.slots */
+	struct gq_list charges;
+	struct gq_list in_ns;
+	struct gq_list in_all;
+	uint64_t counted_in; /* the build in whose book it is counted already */
+};
+
+enum gq_assign_kind {
+	GQ_ASSIGN_UNKNOWN, /* no tenant names it, and its labels are not known */
+	GQ_ASSIGN_NONE,
+	GQ_ASSIGN_TENANT,
+	GQ_ASSIGN_AMBIGUOUS,
+	GQ_ASSIGN_EXEMPT,
+};
+
+struct gq_assign {
+	enum gq_assign_kind kind;
+	int tenant; /* whom pods there are charged to, -1 nobody; AMBIGUOUS: who had it before */
+	int first, second; /* AMBIGUOUS: two that match */
+};
+
+struct gq_ns {
+	char *name;
+	struct gq_namespace *object; /* NULL: not seen */
+	uint64_t list_epoch;
+	struct gq_assign assign[2];
+	struct gq_list slots;
+	size_t n_slots;
+	struct gq_list in_all;
+};
+
+/* What is known of a node, and who is bound to it. Lives while the node does or a charge is bound. */
+struct gq_node_entry {
+	char *name;
+	struct gq_node *node;     /* NULL: gone, or not seen yet */
+	struct gq_node *evidence; /* the last state whose labels told the class */
+	uint64_t list_epoch;
+	struct gq_list charges;
+	struct gq_list in_all;
+	struct gq_class_reading read; /* in the snapshot in force; label and value unset */
+};
+
+struct gq_ledger {
+	pthread_mutex_t lock;
+	/* Held by whoever builds a book or a snapshot; taken before lock. */
+	pthread_mutex_t build_lock;
+	int64_t ttl_ns;
+	bool synced;
+	struct gq_book *cur;  /* NULL: no policy yet */
+	struct gq_book *next; /* being built */
+	/* Changes when an assignment, the snapshot or the book does: what was worked out without the
+	 * lock holds only while this stays. */
+	uint64_t generation;
+	uint64_t next_ticket;
+	uint64_t node_generation;
+	bool nodes_changed;
+	uint64_t epoch[GQ_COLLECTIONS];
+
+	struct gq_map *charges;  /* pod uid -> struct gq_charge */
+	struct gq_map *tickets;  /* ticket bytes -> struct gq_charge */
+	struct gq_map *requests; /* request uid -> struct gq_charge, while reserved */
+	struct gq_map *slots;    /* namespace/name -> struct gq_slot */
+	struct gq_map *namespaces;
+	struct gq_map *nodes;
+	struct gq_map *owners;
+	struct gq_list all_slots;
+	struct gq_list all_namespaces;
+	struct gq_list all_nodes;
+	struct gq_list waiting;
+	/* Where the one walk over each list (under build_lock) goes on; removals step it forward. */
+	struct gq_list *slot_cursor;
+	struct gq_list *ns_cursor;
+	struct gq_list *node_cursor;
+	uint64_t build; /* number of the latest build */
+	size_t by_state[GQ_STATES];
+};
+
+/* ---- book.c ---- */
+
+struct gq_book *gq_book_new(const struct gq_policy *policy, struct gq_node_snapshot *snapshot,
+			    unsigned bank, int64_t now_ns);
+void gq_book_free(struct gq_book *book);
+
+/* The largest amount, per currency, over the parts inside a limit. */
+struct gq_amount gq_parts_inside(const struct gq_parts *parts, const struct gq_class_set *leaves);
+
+/* What a slot's charges count as inside a limit, by state; extra (may be NULL) stands in for, or
+ * besides, the charge `replaced` (may be NULL), as state RESERVED. */
+void gq_slot_count(const struct gq_slot *slot, unsigned bank, const struct gq_class_set *leaves,
+		   const struct gq_parts *extra, const struct gq_charge *replaced,
+		   struct gq_count *ret_count);
+struct gq_amount gq_count_total(const struct gq_count *count);
+
+/* Adds a slot to (or takes it out of) every limit of its namespace's tenant and the parents. */
+void gq_book_add(struct gq_book *book, const struct gq_slot *slot, int64_t now_ns);
+void gq_book_remove(struct gq_book *book, const struct gq_slot *slot, int64_t now_ns);
+
+/* The limit of this moment, grants included. */
+struct gq_amount gq_book_most(const struct gq_book *book, const struct gq_book_limit *limit,
+			      const struct gq_book_tenant *tenant, int64_t wall_s);
+
+/* Works the parts out of candidates. Allocates ret_parts->items. 0 or GQ_ENOMEM. */
+int gq_parts_compute(const struct gq_policy *policy, const struct gq_pod *pod,
+		     const struct gq_candidates *candidates, struct gq_parts *ret_parts);
+void gq_parts_done(struct gq_parts *parts);
+/* Adds other's parts that parts lacks, or has smaller. */
+int gq_parts_merge(struct gq_parts *parts, const struct gq_parts *other);
+
+/* ---- tenancy.c ---- */
+
+int gq_tenancy_build(struct gq_book *book);
+void gq_tenancy_free(struct gq_book *book);
+/* Whose namespace it is under the book's policy. before: the assignment until now (its tenant stays
+ * charged while two selectors match). object: labels, or NULL when not known. */
+struct gq_assign gq_tenancy_assign(const struct gq_book *book, const char *name,
+				   const struct gq_namespace *object, int before_tenant);
+
+/* ---- ledger.c ---- */
+
+/* Takes a slot out of every book that counts it, and puts it back: around each change of it. */
+void gq_ledger_uncount(struct gq_ledger *ledger, struct gq_slot *slot, int64_t now_ns);
+void gq_ledger_count(struct gq_ledger *ledger, struct gq_slot *slot, int64_t now_ns);
+/* Parts of a charge under a book, from what the pod and its node are now. */
+int gq_ledger_charge_parts(const struct gq_book *book, const struct gq_charge *charge,
+			   struct gq_parts *ret_parts);
+/* Works the charge's parts out again in every book. Its slot must be uncounted. On GQ_ENOMEM the
+ * old parts stay. */
+int gq_ledger_charge_refresh(struct gq_ledger *ledger, struct gq_charge *charge);
+struct gq_ns *gq_ledger_ns_get(struct gq_ledger *ledger, const char *name);
+void gq_ledger_ns_drop_unused(struct gq_ledger *ledger, struct gq_ns *ns);
+/* NULL when there is none. */
+struct gq_slot *gq_ledger_slot_find(struct gq_ledger *ledger, const char *ns, const char *name);
+/* A charge for a pod that has none: state RESERVED, no parts yet, so it counts nothing. NULL: out of
+ * memory. */
+struct gq_charge *gq_ledger_charge_new(struct gq_ledger *ledger, const struct gq_pod *pod);
+void gq_ledger_charge_remove(struct gq_ledger *ledger, struct gq_charge *charge, int64_t now_ns);
+void gq_ledger_state_set(struct gq_ledger *ledger, struct gq_charge *charge,
+			 enum gq_charge_state state);
+/* The body of gq_ledger_pod_seen(), with the lock held. */
+int gq_ledger_pod_update(struct gq_ledger *ledger, const struct gq_pod *pod, int64_t now_ns);
+
+/* ---- rebuild.c ---- */
+
+/* Counts everything anew under policy (the one in force for NULL) and the present nodes, aside, and
+ * swaps it in. ret_drift (may be NULL): limits whose totals differed from the ones replaced; only
+ * meaningful when neither policy nor nodes changed. Takes build_lock, then lock, in slices. */
+int gq_ledger_rebuild(struct gq_ledger *ledger, const struct gq_policy *policy, int64_t now_ns,
+		      unsigned *ret_drift, struct gq_err *err);
+
+/* How many slots are worked on before the lock is let go for others. */
+#define GQ_SLICE 256
+
+/* ---- reserve.c ---- */
+
+/* The charge was answered: waits until its pod is seen, counted as an attempt of its owner. */
+void gq_reserve_wait(struct gq_ledger *ledger, struct gq_charge *charge, int64_t now_ns);
+/* The watch showed the pod, or it is gone: it waits for nothing any more but, with a bind_node, for
+ * being seen there. */
+void gq_reserve_settle(struct gq_ledger *ledger, struct gq_charge *charge);
+/* Files the charge under the one who made the attempt. 0 or GQ_ENOMEM. */
+int gq_reserve_set_owner(struct gq_ledger *ledger, struct gq_charge *charge, const char *key);
+int gq_reserve_set_ticket(struct gq_ledger *ledger, struct gq_charge *charge);
+int gq_reserve_set_request(struct gq_ledger *ledger, struct gq_charge *charge, const char *uid);
+
+/* What earlier attempts of an owner say about its next one. */
+struct gq_attempts {
+	unsigned unseen;  /* reservations whose pod was not seen */
+	unsigned old;     /* of these, older than the grace */
+	unsigned absent;  /* of the old ones, not shown by a GET either */
+	int seconds_left; /* until the first of them can be given back */
+};
+struct gq_attempts gq_reserve_attempts(struct gq_ledger *ledger, const char *owner_key,
+				       int64_t now_ns);
+/* Somebody waits for the owner's unseen pods: asks about them soon. */
+void gq_reserve_hurry(struct gq_ledger *ledger, const char *owner_key, int64_t now_ns);
+
+#endif

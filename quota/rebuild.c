@@ -1,0 +1,348 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "quota/ledger_internal.h"
+
+/* Counting anew, aside. The new book is filled slice by slice; between slices the lock is free for
+ * decisions, which go on against the book in force. A slot that changes after it was counted in the
+ * new book is changed in both (gq_ledger_uncount, gq_ledger_count). The swap is one step. */
+
+/* ---- snapshot of the nodes ---- */
+
+static void facts_free(struct gq_node_facts *facts, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		gq_node_unref(facts[i].node);
+		gq_node_unref(facts[i].evidence);
+		free((char *)facts[i].name);
+	}
+	free(facts);
+}
+
+/* Copies references of every node, with the lock held: this grows with nodes, not with pods. */
+static int facts_collect(struct gq_ledger *ledger, struct gq_node_facts **ret_facts, size_t *ret_n)
+{
+	size_t n = 0, max = gq_map_count(ledger->nodes);
+	struct gq_node_facts *facts = calloc(max + 1, sizeof *facts);
+
+	if (!facts)
+		return GQ_ENOMEM;
+	for (struct gq_list *at = ledger->all_nodes.next; at != &ledger->all_nodes; at = at->next) {
+		const struct gq_node_entry *entry = gq_list_entry(at, struct gq_node_entry, in_all);
+		char *name = strdup(entry->name);
+		if (!name) {
+			facts_free(facts, n);
+			return GQ_ENOMEM;
+		}
+		facts[n++] = (struct gq_node_facts){
+		    .node = entry->node ? gq_node_ref(entry->node) : NULL,
+		    .evidence = entry->evidence ? gq_node_ref(entry->evidence) : NULL,
+		    .name = name};
+	}
+	*ret_facts = facts;
+	*ret_n = n;
+	return 0;
+}
+
+/* A snapshot of the present nodes as a policy's class table reads them. Takes the lock. */
+static int snapshot_new(struct gq_ledger *ledger, const struct gq_policy *policy,
+			struct gq_node_snapshot **ret_snapshot, struct gq_err *err)
+{
+	struct gq_node_facts *facts = NULL;
+	size_t n = 0;
+
+	pthread_mutex_lock(&ledger->lock);
+	int code = facts_collect(ledger, &facts, &n);
+	uint64_t generation = ++ledger->node_generation;
+	if (!code)
+		ledger->nodes_changed = false;
+	pthread_mutex_unlock(&ledger->lock);
+	if (code)
+		return gq_fail(err, code, "out of memory for a snapshot of the nodes");
+	code = gq_node_snapshot_new(policy->classes, facts, n, generation, ret_snapshot, err);
+	facts_free(facts, n);
+	if (code) {
+		pthread_mutex_lock(&ledger->lock);
+		ledger->nodes_changed = true;
+		pthread_mutex_unlock(&ledger->lock);
+	}
+	return code;
+}
+
+/* ---- walks in slices (build_lock and lock held; lock is let go between slices) ---- */
+
+static void breathe(struct gq_ledger *ledger, unsigned done)
+{
+	if (done % GQ_SLICE)
+		return;
+	pthread_mutex_unlock(&ledger->lock);
+	pthread_mutex_lock(&ledger->lock);
+}
+
+static int walk_slots(struct gq_ledger *ledger,
+		      int (*visit)(struct gq_ledger *ledger, struct gq_slot *slot, int64_t now_ns),
+		      int64_t now_ns)
+{
+	int code = 0;
+
+	ledger->slot_cursor = ledger->all_slots.next;
+	for (unsigned n = 1; !code && ledger->slot_cursor != &ledger->all_slots; n++) {
+		struct gq_slot *slot = gq_list_entry(ledger->slot_cursor, struct gq_slot, in_all);
+		ledger->slot_cursor = ledger->slot_cursor->next;
+		code = visit(ledger, slot, now_ns);
+		breathe(ledger, n);
+	}
+	ledger->slot_cursor = NULL;
+	return code;
+}
+
+static int refresh_slot(struct gq_ledger *ledger, struct gq_slot *slot, bool pending_only,
+			int64_t now_ns)
+{
+	int code = 0;
+
+	gq_ledger_uncount(ledger, slot, now_ns);
+	for (struct gq_list *at = slot->charges.next; at != &slot->charges; at = at->next) {
+		struct gq_charge *charge = gq_list_entry(at, struct gq_charge, in_slot);
+		if (!pending_only || !charge->pod->node_name[0])
+			code = code ? code : gq_ledger_charge_refresh(ledger, charge);
+	}
+	gq_ledger_count(ledger, slot, now_ns);
+	return code;
+}
+
+/* A pod without a node may land elsewhere now. */
+static int visit_pending(struct gq_ledger *ledger, struct gq_slot *slot, int64_t now_ns)
+{
+	for (struct gq_list *at = slot->charges.next; at != &slot->charges; at = at->next)
+		if (!gq_list_entry(at, struct gq_charge, in_slot)->pod->node_name[0])
+			return refresh_slot(ledger, slot, true, now_ns);
+	return 0;
+}
+
+static bool reading_equal(const struct gq_class_reading *a, const struct gq_class_reading *b)
+{
+	return a->class_id == b->class_id && a->memory_mib == b->memory_mib;
+}
+
+/* Charges on nodes that are read differently now move. */
+static int refresh_nodes(struct gq_ledger *ledger, int64_t now_ns)
+{
+	int code = 0;
+	unsigned n = 1;
+
+	ledger->node_cursor = ledger->all_nodes.next;
+	while (!code && ledger->node_cursor != &ledger->all_nodes) {
+		struct gq_node_entry *entry =
+		    gq_list_entry(ledger->node_cursor, struct gq_node_entry, in_all);
+		ledger->node_cursor = ledger->node_cursor->next;
+		struct gq_class_reading read =
+		    gq_node_snapshot_read(ledger->cur->snapshot, entry->name);
+		if (!reading_equal(&read, &entry->read)) {
+			struct gq_list *at = entry->charges.next;
+			for (; !code && at != &entry->charges; at = at->next)
+				code = refresh_slot(
+				    ledger, gq_list_entry(at, struct gq_charge, in_node)->slot,
+				    false, now_ns);
+			entry->read = read;
+			entry->read.label = entry->read.value = NULL;
+		}
+		breathe(ledger, n++);
+	}
+	ledger->node_cursor = NULL;
+	return code;
+}
+
+int gq_ledger_nodes_settle(struct gq_ledger *ledger, int64_t now_ns, struct gq_err *err)
+{
+	struct gq_node_snapshot *fresh = NULL;
+	int code = 0;
+
+	pthread_mutex_lock(&ledger->build_lock);
+	pthread_mutex_lock(&ledger->lock);
+	struct gq_policy *policy GQ_CLEANUP(gq_cleanup_policy) =
+	    ledger->cur && ledger->nodes_changed ? gq_policy_ref(ledger->cur->policy) : NULL;
+	pthread_mutex_unlock(&ledger->lock);
+	if (policy)
+		code = snapshot_new(ledger, policy, &fresh, err);
+	if (fresh) {
+		pthread_mutex_lock(&ledger->lock);
+		struct gq_node_snapshot *old = ledger->cur->snapshot;
+		bool pending = gq_node_snapshot_fingerprint(old) !=
+			       gq_node_snapshot_fingerprint(fresh);
+		ledger->cur->snapshot = fresh;
+		ledger->generation++;
+		code = refresh_nodes(ledger, now_ns);
+		if (pending && !code)
+			code = walk_slots(ledger, visit_pending, now_ns);
+		if (code) /* do it again with the next settling */
+			ledger->nodes_changed = true;
+		pthread_mutex_unlock(&ledger->lock);
+		gq_node_snapshot_unref(old);
+		if (code)
+			gq_fail(err, code, "out of memory while nodes changed");
+	}
+	pthread_mutex_unlock(&ledger->build_lock);
+	return code;
+}
+
+/* ---- a new book ---- */
+
+/* The tenant index of the book in force -> the index of the same name in the new one, or -1. */
+static int *tenant_moves(const struct gq_book *cur, const struct gq_book *next)
+{
+	size_t n = cur ? cur->n_tenants : 0;
+	int *moves = calloc(n + 1, sizeof *moves);
+	struct gq_map *names GQ_CLEANUP(gq_cleanup_map) = gq_map_new();
+
+	if (!moves || !names)
+		goto fail;
+	for (size_t t = 0; t < next->n_tenants; t++) {
+		const char *name = next->tenants[t].spec->name;
+		if (gq_map_put(names, name, strlen(name), &next->tenants[t], NULL))
+			goto fail;
+	}
+	for (size_t t = 0; t < n; t++) {
+		const char *name = cur->tenants[t].spec->name;
+		const struct gq_book_tenant *same = gq_map_get(names, name, strlen(name));
+		moves[t] = same ? (int)(same - next->tenants) : -1;
+	}
+	return moves;
+fail:
+	free(moves);
+	return NULL;
+}
+
+static int assign_namespaces(struct gq_ledger *ledger, const int *moves)
+{
+	const struct gq_book *cur = ledger->cur, *next = ledger->next;
+	unsigned n = 1;
+
+	ledger->ns_cursor = ledger->all_namespaces.next;
+	while (ledger->ns_cursor != &ledger->all_namespaces) {
+		struct gq_ns *ns = gq_list_entry(ledger->ns_cursor, struct gq_ns, in_all);
+		ledger->ns_cursor = ledger->ns_cursor->next;
+		int before = cur ? ns->assign[cur->bank].tenant : -1;
+		ns->assign[next->bank] = gq_tenancy_assign(next, ns->name, ns->object,
+							   before < 0 ? -1 : moves[before]);
+		breathe(ledger, n++);
+	}
+	ledger->ns_cursor = NULL;
+	return 0;
+}
+
+static int visit_count_next(struct gq_ledger *ledger, struct gq_slot *slot, int64_t now_ns)
+{
+	unsigned bank = ledger->next->bank;
+
+	if (slot->counted_in == ledger->build)
+		return 0;
+	for (struct gq_list *at = slot->charges.next; at != &slot->charges; at = at->next) {
+		struct gq_charge *charge = gq_list_entry(at, struct gq_charge, in_slot);
+		struct gq_parts fresh = {0};
+		if (gq_ledger_charge_parts(ledger->next, charge, &fresh))
+			return GQ_ENOMEM;
+		gq_parts_done(&charge->parts[bank]);
+		charge->parts[bank] = fresh;
+	}
+	slot->counted_in = ledger->build;
+	gq_book_add(ledger->next, slot, now_ns);
+	return 0;
+}
+
+static bool count_equal(const struct gq_count *a, const struct gq_count *b)
+{
+	for (int s = 0; s < GQ_STATES; s++)
+		if (a->by[s].shares != b->by[s].shares ||
+		    a->by[s].memory_mib != b->by[s].memory_mib)
+			return false;
+	return true;
+}
+
+/* Hands the seconds that limits have counted over to the new book, and counts limits whose totals
+ * differ. */
+static unsigned carry_over(struct gq_ledger *ledger, const int *moves)
+{
+	unsigned drift = 0;
+
+	for (size_t t = 0; ledger->cur && t < ledger->cur->n_tenants; t++) {
+		const struct gq_book_tenant *old = &ledger->cur->tenants[t];
+		struct gq_book_tenant *new = moves[t] < 0 ? NULL : &ledger->next->tenants[moves[t]];
+		for (size_t i = 0; new && i < old->n_limits; i++) {
+			const char *name =
+			    gq_class_name(ledger->cur->policy->classes, old->limits[i].class_id);
+			int id = gq_class_find(ledger->next->policy->classes, name);
+			for (size_t k = 0; k < new->n_limits; k++) {
+				if (new->limits[k].class_id != id)
+					continue;
+				new->limits[k].bound_share_s += old->limits[i].bound_share_s;
+				drift += !count_equal(&new->limits[k].used, &old->limits[i].used);
+			}
+		}
+	}
+	return drift;
+}
+
+/* Fills ledger->next and swaps it in; with the lock held. */
+static int build(struct gq_ledger *ledger, const int *moves, int64_t now_ns, unsigned *ret_drift)
+{
+	int code = assign_namespaces(ledger, moves);
+
+	if (!code)
+		code = walk_slots(ledger, visit_count_next, now_ns);
+	if (code)
+		return code;
+	unsigned drift = carry_over(ledger, moves);
+	ledger->cur = GQ_STEAL(ledger->next);
+	ledger->generation++;
+	for (struct gq_list *at = ledger->all_nodes.next; at != &ledger->all_nodes; at = at->next) {
+		struct gq_node_entry *entry = gq_list_entry(at, struct gq_node_entry, in_all);
+		entry->read = gq_node_snapshot_read(ledger->cur->snapshot, entry->name);
+		entry->read.label = entry->read.value = NULL;
+	}
+	if (ret_drift)
+		*ret_drift = drift;
+	return 0;
+}
+
+static int rebuild_locked(struct gq_ledger *ledger, const struct gq_policy *policy, int64_t now_ns,
+			  unsigned *ret_drift, struct gq_err *err)
+{
+	struct gq_node_snapshot *snapshot GQ_CLEANUP(gq_cleanup_node_snapshot) = NULL;
+	struct gq_book *cur = ledger->cur; /* only changes under build_lock */
+	int code = snapshot_new(ledger, policy, &snapshot, err);
+
+	if (code)
+		return code;
+	struct gq_book *next = gq_book_new(policy, snapshot, cur ? 1 - cur->bank : 0, now_ns);
+	int *moves = next ? tenant_moves(cur, next) : NULL;
+	if (!moves) {
+		gq_book_free(next);
+		return gq_fail(err, GQ_ENOMEM, "out of memory while counting anew");
+	}
+	pthread_mutex_lock(&ledger->lock);
+	ledger->next = next;
+	ledger->build++;
+	code = build(ledger, moves, now_ns, ret_drift);
+	ledger->next = NULL;
+	pthread_mutex_unlock(&ledger->lock);
+	free(moves);
+	gq_book_free(code ? next : cur);
+	return code ? gq_fail(err, code, "out of memory while counting anew") : 0;
+}
+
+int gq_ledger_rebuild(struct gq_ledger *ledger, const struct gq_policy *policy, int64_t now_ns,
+		      unsigned *ret_drift, struct gq_err *err)
+{
+	int code = 0;
+
+	pthread_mutex_lock(&ledger->build_lock);
+	struct gq_policy *same GQ_CLEANUP(gq_cleanup_policy) =
+	    !policy && ledger->cur ? gq_policy_ref(ledger->cur->policy) : NULL;
+	if (ret_drift)
+		*ret_drift = 0;
+	if (policy || same)
+		code = rebuild_locked(ledger, policy ? policy : same, now_ns, ret_drift, err);
+	pthread_mutex_unlock(&ledger->build_lock);
+	return code;
+}

@@ -1,0 +1,272 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "quota/ledger_internal.h"
+
+/* Reservations: from the answer that allowed a pod until it is seen, or until its time to live is
+ * over and a consistent GET, begun after that, did not show it. */
+
+/* A pod that was stored is seen long before that; one that was not may have been refused by
+ * something after us. */
+#define SEEN_GRACE_NS (2 * GQ_NS_PER_S)
+#define PROBE_RETRY_NS (1 * GQ_NS_PER_S)
+/* The watch usually takes milliseconds; when somebody waits, ask after so long. */
+#define HURRY_NS (50 * GQ_NS_PER_MS)
+/* How many waiting charges one look for due ones passes. */
+#define PROBE_SCAN_MAX 4096
+
+static int64_t min64(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static void owner_leave(struct gq_ledger *ledger, struct gq_charge *charge)
+{
+	struct gq_owner_attempts *owner = charge->owner;
+
+	if (!owner)
+		return;
+	charge->owner = NULL;
+	gq_list_remove(&charge->in_owner);
+	if (--owner->unseen > 0)
+		return;
+	gq_map_remove(ledger->owners, owner->key, strlen(owner->key));
+	free(owner->key);
+	free(owner);
+}
+
+int gq_reserve_set_owner(struct gq_ledger *ledger, struct gq_charge *charge, const char *key)
+{
+	struct gq_owner_attempts *owner = gq_map_get(ledger->owners, key, strlen(key));
+
+	if (!owner) {
+		owner = calloc(1, sizeof *owner);
+		if (!owner)
+			return GQ_ENOMEM;
+		owner->key = strdup(key);
+		gq_list_init(&owner->charges);
+		if (!owner->key ||
+		    gq_map_put(ledger->owners, owner->key, strlen(owner->key), owner, NULL)) {
+			free(owner->key);
+			free(owner);
+			return GQ_ENOMEM;
+		}
+	}
+	owner->unseen++;
+	charge->owner = owner;
+	gq_list_append(&owner->charges, &charge->in_owner);
+	return 0;
+}
+
+int gq_reserve_set_ticket(struct gq_ledger *ledger, struct gq_charge *charge)
+{
+	charge->ticket = ++ledger->next_ticket;
+	if (gq_map_put(ledger->tickets, (const char *)&charge->ticket, sizeof charge->ticket,
+		       charge, NULL)) {
+		charge->ticket = 0;
+		return GQ_ENOMEM;
+	}
+	charge->proposed = true;
+	return 0;
+}
+
+static void ticket_close(struct gq_ledger *ledger, struct gq_charge *charge)
+{
+	if (charge->ticket)
+		gq_map_remove(ledger->tickets, (const char *)&charge->ticket,
+			      sizeof charge->ticket);
+	charge->ticket = 0;
+	charge->proposed = false;
+}
+
+int gq_reserve_set_request(struct gq_ledger *ledger, struct gq_charge *charge, const char *uid)
+{
+	charge->request_uid = strdup(uid);
+	if (!charge->request_uid)
+		return GQ_ENOMEM;
+	if (gq_map_put(ledger->requests, charge->request_uid, strlen(uid), charge, NULL)) {
+		free(charge->request_uid);
+		charge->request_uid = NULL;
+		return GQ_ENOMEM;
+	}
+	return 0;
+}
+
+static void request_forget(struct gq_ledger *ledger, struct gq_charge *charge)
+{
+	if (!charge->request_uid)
+		return;
+	gq_map_remove(ledger->requests, charge->request_uid, strlen(charge->request_uid));
+	free(charge->request_uid);
+	charge->request_uid = NULL;
+}
+
+void gq_reserve_wait(struct gq_ledger *ledger, struct gq_charge *charge, int64_t now_ns)
+{
+	charge->answered_ns = now_ns;
+	charge->found_absent = false;
+	charge->hurried = false;
+	charge->probe_after_ns = now_ns + min64(SEEN_GRACE_NS, ledger->ttl_ns);
+	gq_list_remove(&charge->waiting);
+	gq_list_append(&ledger->waiting, &charge->waiting);
+}
+
+void gq_reserve_settle(struct gq_ledger *ledger, struct gq_charge *charge)
+{
+	owner_leave(ledger, charge);
+	ticket_close(ledger, charge);
+	request_forget(ledger, charge);
+	if (!charge->bind_node)
+		gq_list_remove(&charge->waiting);
+}
+
+void gq_ledger_commit(struct gq_ledger *ledger, uint64_t ticket, int64_t now_ns)
+{
+	pthread_mutex_lock(&ledger->lock);
+	struct gq_charge *charge =
+	    gq_map_get(ledger->tickets, (const char *)&ticket, sizeof ticket);
+	if (charge) {
+		ticket_close(ledger, charge);
+		gq_reserve_wait(ledger, charge, now_ns);
+	}
+	pthread_mutex_unlock(&ledger->lock);
+}
+
+void gq_ledger_abort(struct gq_ledger *ledger, uint64_t ticket, int64_t now_ns)
+{
+	pthread_mutex_lock(&ledger->lock);
+	struct gq_charge *charge =
+	    gq_map_get(ledger->tickets, (const char *)&ticket, sizeof ticket);
+	if (charge)
+		gq_ledger_charge_remove(ledger, charge, now_ns);
+	pthread_mutex_unlock(&ledger->lock);
+}
+
+size_t gq_ledger_probes_due(struct gq_ledger *ledger, int64_t now_ns, struct gq_probe *probes,
+			    size_t max)
+{
+	size_t n = 0, scanned = 0;
+
+	pthread_mutex_lock(&ledger->lock);
+	struct gq_list *at = ledger->waiting.next;
+	for (; at != &ledger->waiting && n < max && scanned < PROBE_SCAN_MAX; at = at->next) {
+		struct gq_charge *charge = gq_list_entry(at, struct gq_charge, waiting);
+		scanned++;
+		if (charge->probing || charge->proposed || charge->probe_after_ns > now_ns)
+			continue;
+		const struct gq_pod *pod = charge->pod;
+		struct gq_probe *probe = &probes[n++];
+		(void)snprintf(probe->namespace_, sizeof probe->namespace_, "%s", pod->namespace_);
+		(void)snprintf(probe->name, sizeof probe->name, "%s", pod->name);
+		(void)snprintf(probe->uid, sizeof probe->uid, "%s", pod->uid);
+		charge->probing = true;
+	}
+	pthread_mutex_unlock(&ledger->lock);
+	return n;
+}
+
+/* There is no such pod, as of begun_ns. */
+static void probe_absent(struct gq_ledger *ledger, struct gq_charge *charge, int64_t begun_ns,
+			 int64_t now_ns)
+{
+	int64_t end_ns = charge->answered_ns + ledger->ttl_ns;
+
+	int64_t grace_ns = charge->answered_ns + min64(SEEN_GRACE_NS, ledger->ttl_ns);
+
+	charge->found_absent = begun_ns >= grace_ns;
+	/* A pod that some GET has shown and this one does not is gone. One that was never shown may
+	 * still be on its way until its time to live is over. */
+	if (charge->state != GQ_STATE_RESERVED || begun_ns >= end_ns)
+		gq_ledger_charge_remove(ledger, charge, now_ns);
+	else
+		charge->probe_after_ns = charge->found_absent ? end_ns : grace_ns;
+}
+
+void gq_reserve_hurry(struct gq_ledger *ledger, const char *owner_key, int64_t now_ns)
+{
+	struct gq_owner_attempts *owner = gq_map_get(ledger->owners, owner_key, strlen(owner_key));
+
+	for (struct gq_list *at = owner ? owner->charges.next : NULL; owner && at != &owner->charges;
+	     at = at->next) {
+		struct gq_charge *charge = gq_list_entry(at, struct gq_charge, in_owner);
+		/* once: after an answer the next probe is at the end of the grace */
+		if (!charge->hurried && now_ns - charge->answered_ns > HURRY_NS) {
+			charge->hurried = true;
+			charge->probe_after_ns = now_ns;
+		}
+	}
+}
+
+static int probe_found(struct gq_ledger *ledger, struct gq_charge *charge,
+		       const struct gq_pod *pod, int64_t begun_ns, int64_t now_ns)
+{
+	bool bind_over = charge->bind_node && begun_ns >= charge->answered_ns + ledger->ttl_ns;
+
+	if (bind_over) {
+		/* the binding that we allowed did not come to pass */
+		free(charge->bind_node);
+		charge->bind_node = NULL;
+	}
+	int code = gq_ledger_pod_update(ledger, pod, now_ns);
+	charge = gq_map_get(ledger->charges, pod->uid, strlen(pod->uid));
+	if (!charge)
+		return code;
+	owner_leave(ledger, charge);
+	ticket_close(ledger, charge);
+	request_forget(ledger, charge);
+	charge->list_epoch = ledger->epoch[GQ_PODS];
+	/* Only the watch settles it: it may have been deleted since, before our list began. */
+	charge->probe_after_ns = now_ns + ledger->ttl_ns;
+	return code;
+}
+
+int gq_ledger_probe_done(struct gq_ledger *ledger, const char *uid, enum gq_probe_outcome outcome,
+			 const struct gq_pod *pod, int64_t begun_ns, int64_t now_ns,
+			 struct gq_err *err)
+{
+	int code = 0;
+
+	pthread_mutex_lock(&ledger->lock);
+	struct gq_charge *charge = gq_map_get(ledger->charges, uid, strlen(uid));
+	if (charge)
+		charge->probing = false;
+	/* The watch was faster: it knows better. */
+	if (charge && !gq_list_empty(&charge->waiting)) {
+		if (outcome == GQ_PROBE_ABSENT)
+			probe_absent(ledger, charge, begun_ns, now_ns);
+		else if (outcome == GQ_PROBE_FOUND)
+			code = probe_found(ledger, charge, pod, begun_ns, now_ns);
+		else
+			charge->probe_after_ns = now_ns + PROBE_RETRY_NS;
+	}
+	pthread_mutex_unlock(&ledger->lock);
+	return code ? gq_fail(err, code, "out of memory for pod %s", uid) : 0;
+}
+
+struct gq_attempts gq_reserve_attempts(struct gq_ledger *ledger, const char *owner_key,
+				       int64_t now_ns)
+{
+	const struct gq_owner_attempts *owner =
+	    gq_map_get(ledger->owners, owner_key, strlen(owner_key));
+	struct gq_attempts attempts = {0};
+
+	if (!owner)
+		return attempts;
+	attempts.unseen = owner->unseen;
+	for (const struct gq_list *at = owner->charges.next; at != &owner->charges; at = at->next) {
+		const struct gq_charge *charge = gq_list_entry(at, struct gq_charge, in_owner);
+		if (now_ns - charge->answered_ns < SEEN_GRACE_NS)
+			continue;
+		int64_t left_ns = gq_max64(charge->answered_ns + ledger->ttl_ns - now_ns, 0);
+		int left_s = (int)((left_ns + GQ_NS_PER_S - 1) / GQ_NS_PER_S);
+		if (attempts.old == 0 || left_s < attempts.seconds_left)
+			attempts.seconds_left = left_s;
+		attempts.old++;
+		attempts.absent += charge->found_absent;
+		if (attempts.absent >= 16) /* enough to refuse */
+			break;
+	}
+	return attempts;
+}
