@@ -206,7 +206,8 @@ podMaxBackoffSeconds: 2
 		"--cert-dir="+c.path("scheduler-certs")); err != nil {
 		return err
 	}
-	kwokArgs := []string{"--kubeconfig=" + c.path("kwok.kubeconfig"), "--manage-all-nodes=true"}
+	kwokArgs := []string{"--kubeconfig=" + c.path("kwok.kubeconfig"), "--manage-all-nodes=true",
+		"--node-lease-duration-seconds=40"}
 	stages, err := filepath.Glob(filepath.Join(c.options.StageDir, "*.yaml"))
 	if err != nil {
 		return err
