@@ -99,7 +99,7 @@ func TestBrokenPolicyRefusedAtApply(t *testing.T) {
 		t.Run(broken.name, func(t *testing.T) {
 			manifest := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\ndata:\n  %s: |\n    %s\n",
 				policyName, policyKey, strings.ReplaceAll(broken.text, "\n", "\n    "))
-			out, err := s.kubectl(manifest, "apply", "-n", p.namespace, "-f", "-")
+			out, err := s.kubectl(manifest, "apply", "--server-side", "--force-conflicts", "-n", p.namespace, "-f", "-")
 			if err == nil {
 				t.Fatalf("accepted: %s", out)
 			}

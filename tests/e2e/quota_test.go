@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -141,8 +142,10 @@ tenants:
 			_, errs[i] = s.create(namespaces[i%2], newPod(fmt.Sprintf("p-%03d", i), 1, on(a100)))
 		})
 	}
+	begin := time.Now()
 	close(start)
 	wait.Wait()
+	t.Logf("%d creates took %v", attempts, time.Since(begin))
 	allowed := 0
 	for _, err := range errs {
 		if err == nil {
