@@ -530,7 +530,7 @@ tenants:
 `, ns))
 	s.mustRun(ns, newPod("x", 3, on(a100)))
 	p.waitUsage("team-a", "A100", "used=3 bound=3")
-	out, err := p.run("usage", "--namespace", p.namespace, "--url", p.metricsURL)
+	out, err := p.run("usage", "--url", p.metricsURL)
 	if err != nil || !containsAll(out, "team-a", "A100", "4", "3") {
 		t.Errorf("gpuquota usage: %v\n%s", err, out)
 	}
