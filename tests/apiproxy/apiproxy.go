@@ -1,0 +1,263 @@
+// Package apiproxy stands between a client and an API server and can hold, delay and cut what
+// the API server answers, for watches only or for everything. Clients authenticate by bearer
+// token, since the proxy ends their TLS connection.
+package apiproxy
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"gpuquota.io/tests/controlplane"
+)
+
+// Match selects requests.
+type Match func(*http.Request) bool
+
+// Everything selects every request.
+func Everything(*http.Request) bool { return true }
+
+// Watches selects watches of any resource.
+func Watches(r *http.Request) bool {
+	value := r.URL.Query().Get("watch")
+	return value == "1" || value == "true"
+}
+
+// WatchesOf selects watches of a cluster-wide list such as "/api/v1/pods".
+func WatchesOf(path string) Match {
+	return func(r *http.Request) bool { return r.URL.Path == path && Watches(r) }
+}
+
+// Lists selects lists and watches of a cluster-wide list such as "/api/v1/pods".
+func Lists(path string) Match {
+	return func(r *http.Request) bool { return r.URL.Path == path && r.Method == http.MethodGet }
+}
+
+// Proxy is a running proxy.
+type Proxy struct {
+	// URL is where clients reach it.
+	URL string
+
+	upstream  *url.URL
+	transport *http.Transport
+	server    *http.Server
+
+	mu      sync.Mutex
+	changed chan struct{} // closed and replaced whenever the rules change
+	held    Match
+	delayed Match
+	delay   time.Duration
+	live    map[*http.Request]context.CancelCauseFunc
+}
+
+var errCut = errors.New("cut by the test")
+
+// New starts a proxy on a free loopback port. Its certificate is signed by ca, which also has
+// signed that of the API server.
+func New(upstream string, ca *controlplane.CA) (*Proxy, error) {
+	target, err := url.Parse(upstream)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := ca.Server("api-proxy", "127.0.0.1")
+	if err != nil {
+		return nil, err
+	}
+	cert, err := tls.X509KeyPair(pair.CertPEM, pair.KeyPEM)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca.PEM)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{
+		URL:      "https://" + listener.Addr().String(),
+		upstream: target,
+		transport: &http.Transport{
+			TLSClientConfig:     &tls.Config{RootCAs: roots},
+			ForceAttemptHTTP2:   false,
+			DisableCompression:  true, // pass on what the client asked for
+			MaxIdleConnsPerHost: 50,
+		},
+		changed: make(chan struct{}),
+		live:    map[*http.Request]context.CancelCauseFunc{},
+	}
+	p.server = &http.Server{
+		Handler:   http.HandlerFunc(p.serve),
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}},
+		ErrorLog:  log.New(io.Discard, "", 0),
+	}
+	go func() { _ = p.server.ServeTLS(listener, "", "") }()
+	return p, nil
+}
+
+// Close ends the proxy and every connection through it.
+func (p *Proxy) Close() {
+	_ = p.server.Close()
+	p.Cut(Everything)
+	p.transport.CloseIdleConnections()
+}
+
+func (p *Proxy) change(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f()
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// Hold keeps back the answers to matching requests, from the next byte on, until Release.
+// What was held is delivered then; nothing is lost.
+func (p *Proxy) Hold(match Match) { p.change(func() { p.held = match }) }
+
+// Delay passes on the answers to matching requests only when they are that old.
+func (p *Proxy) Delay(match Match, by time.Duration) {
+	p.change(func() { p.delayed, p.delay = match, by })
+}
+
+// Release undoes Hold and Delay.
+func (p *Proxy) Release() { p.change(func() { p.held, p.delayed, p.delay = nil, nil, 0 }) }
+
+// Cut breaks off the matching requests that are going on and says how many there were.
+func (p *Proxy) Cut(match Match) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for request, cancel := range p.live {
+		if match(request) {
+			cancel(errCut)
+			n++
+		}
+	}
+	return n
+}
+
+// Live says how many matching requests are going on.
+func (p *Proxy) Live(match Match) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for request := range p.live {
+		if match(request) {
+			n++
+		}
+	}
+	return n
+}
+
+// pass waits until bytes that came at the given time may go to the client.
+func (p *Proxy) pass(ctx context.Context, r *http.Request, came time.Time) error {
+	for {
+		p.mu.Lock()
+		changed := p.changed
+		held := p.held != nil && p.held(r)
+		var wait time.Duration
+		if p.delayed != nil && p.delayed(r) {
+			wait = time.Until(came.Add(p.delay))
+		}
+		p.mu.Unlock()
+		if !held && wait <= 0 {
+			return ctx.Err()
+		}
+		var timer <-chan time.Time
+		if !held {
+			timer = time.After(wait)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-changed:
+		case <-timer:
+		}
+	}
+}
+
+type piece struct {
+	came time.Time
+	data []byte
+	err  error
+}
+
+func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	p.mu.Lock()
+	p.live[r] = cancel
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		delete(p.live, r)
+		p.mu.Unlock()
+		cancel(nil)
+	}()
+
+	out := r.Clone(ctx)
+	out.URL.Scheme, out.URL.Host = p.upstream.Scheme, p.upstream.Host
+	out.Host = p.upstream.Host
+	out.RequestURI = ""
+	response, err := p.transport.RoundTrip(out)
+	if err != nil {
+		// The client sees what it would see without us: a broken connection.
+		panic(http.ErrAbortHandler)
+	}
+	defer response.Body.Close()
+	if err := p.pass(ctx, r, time.Now()); err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	for name, values := range response.Header {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(response.StatusCode)
+	flusher := http.NewResponseController(w)
+	if err := flusher.Flush(); err != nil {
+		panic(http.ErrAbortHandler)
+	}
+
+	// Read on while bytes are held, so that the API server does not notice a slow client.
+	pieces := make(chan piece, 1<<16)
+	go func() {
+		defer close(pieces)
+		for {
+			buffer := make([]byte, 16<<10)
+			n, err := response.Body.Read(buffer)
+			select {
+			case pieces <- piece{came: time.Now(), data: buffer[:n], err: err}:
+			case <-ctx.Done():
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	for piece := range pieces {
+		if err := p.pass(ctx, r, piece.came); err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		if len(piece.data) > 0 {
+			if _, err := w.Write(piece.data); err != nil {
+				panic(http.ErrAbortHandler)
+			}
+			if err := flusher.Flush(); err != nil {
+				panic(http.ErrAbortHandler)
+			}
+		}
+		if piece.err == io.EOF {
+			return
+		}
+		if piece.err != nil {
+			panic(http.ErrAbortHandler)
+		}
+	}
+	panic(http.ErrAbortHandler) // cut
+}

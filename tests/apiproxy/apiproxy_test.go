@@ -1,0 +1,151 @@
+package apiproxy
+
+import (
+	"bufio"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"gpuquota.io/tests/controlplane"
+)
+
+func TestProxy(t *testing.T) {
+	ca, err := controlplane.NewCA("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := ca.Server("server", "127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := tls.X509KeyPair(pair.CertPEM, pair.KeyPEM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := make(chan string)
+	upstream := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !Watches(r) {
+			fmt.Fprintln(w, "plain", r.Header.Get("Authorization"))
+			return
+		}
+		_ = http.NewResponseController(w).Flush()
+		for {
+			select {
+			case line := <-events:
+				fmt.Fprintln(w, line)
+				_ = http.NewResponseController(w).Flush()
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}))
+	upstream.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
+	upstream.StartTLS()
+	defer upstream.Close()
+	proxy, err := New(upstream.URL, ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proxy.Close()
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca.PEM)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	defer client.CloseIdleConnections()
+
+	get := func() error {
+		request, _ := http.NewRequest(http.MethodGet, proxy.URL+"/api/v1/pods", nil)
+		request.Header.Set("Authorization", "Bearer x")
+		response, err := client.Do(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		line, err := bufio.NewReader(response.Body).ReadString('\n')
+		if err == nil && line != "plain Bearer x\n" {
+			return fmt.Errorf("got %q", line)
+		}
+		return err
+	}
+	if err := get(); err != nil {
+		t.Fatal(err)
+	}
+	watch, err := client.Get(proxy.URL + "/api/v1/pods?watch=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Body.Close()
+	lines := make(chan string, 10)
+	go func() {
+		defer close(lines)
+		scanner := bufio.NewScanner(watch.Body)
+		for scanner.Scan() {
+			lines <- scanner.Text()
+		}
+	}()
+	next := func() string {
+		t.Helper()
+		select {
+		case line := <-lines:
+			return line
+		case <-time.After(5 * time.Second):
+			t.Fatal("nothing came through")
+			return ""
+		}
+	}
+	events <- "one"
+	if got := next(); got != "one" {
+		t.Fatalf("got %q", got)
+	}
+
+	proxy.Hold(WatchesOf("/api/v1/pods"))
+	events <- "two"
+	if err := get(); err != nil {
+		t.Errorf("a GET was held: %v", err)
+	}
+	select {
+	case line := <-lines:
+		t.Fatalf("%q passed while held", line)
+	case <-time.After(50 * time.Millisecond):
+	}
+	proxy.Release()
+	if got := next(); got != "two" {
+		t.Fatalf("got %q", got)
+	}
+
+	proxy.Delay(Watches, 200*time.Millisecond)
+	begin := time.Now()
+	events <- "three"
+	if got := next(); got != "three" || time.Since(begin) < 200*time.Millisecond {
+		t.Fatalf("%q after %v", got, time.Since(begin))
+	}
+	proxy.Release()
+
+	if n := proxy.Cut(Watches); n != 1 {
+		t.Errorf("cut %d requests, want 1", n)
+	}
+	select {
+	case line, open := <-lines:
+		if open {
+			t.Errorf("%q after the cut", line)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("the watch goes on after the cut")
+	}
+
+	proxy.Hold(Everything)
+	done := make(chan error, 1)
+	go func() { done <- get() }()
+	select {
+	case err := <-done:
+		t.Fatalf("GET passed while everything is held: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	proxy.Release()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,248 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func containsAll(text string, wants ...string) bool {
+	for _, want := range wants {
+		if !strings.Contains(text, want) {
+			return false
+		}
+	}
+	return true
+}
+
+func template(gpus int, options ...podOption) (*metav1.LabelSelector, corev1.PodTemplateSpec) {
+	pod := newPod("template", gpus, options...)
+	labels := map[string]string{"app": "test"}
+	return &metav1.LabelSelector{MatchLabels: labels},
+		corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod.Spec}
+}
+
+// running counts the pods of a workload that run.
+func (s *scope) running(namespace string) int {
+	s.Helper()
+	n := 0
+	for _, pod := range s.pods(namespace) {
+		if pod.Labels["app"] == "test" && pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *scope) waitRunningPods(namespace string, want int) {
+	s.Helper()
+	s.within(2*patience, fmt.Sprintf("%d pods run", want), func() error {
+		if n := s.running(namespace); n != want {
+			return fmt.Errorf("%d pods run, want %d", n, want)
+		}
+		return nil
+	})
+}
+
+func TestDeploymentGetsWhatFits(t *testing.T) {
+	t.Parallel()
+	s := newScope(t)
+	ns, other := s.namespace("ns", nil), s.namespace("other", nil)
+	p := s.start(policyText(`
+tenants:
+  - name: team-a
+    namespaces: [%s, %s]
+    quota:
+      A100: {gpus: 20}
+`, ns, other))
+	for i := range 3 {
+		s.mustRun(other, newPod(fmt.Sprintf("occupies-%d", i), 5, on(a100)))
+	}
+	selector, pods := template(1, on(a100))
+	replicas := int32(20)
+	if _, err := client.AppsV1().Deployments(ns).Create(t.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec:       appsv1.DeploymentSpec{Replicas: &replicas, Selector: selector, Template: pods},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.waitRunningPods(ns, 5)
+	s.eventually("the ReplicaSet says why", func() error {
+		sets, err := client.AppsV1().ReplicaSets(ns).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, set := range sets.Items {
+			for _, condition := range set.Status.Conditions {
+				if condition.Type == appsv1.ReplicaSetReplicaFailure && condition.Status == corev1.ConditionTrue {
+					if !strings.Contains(condition.Message, "team-a may hold 20 A100 GPUs and holds 20") {
+						return fmt.Errorf("the condition says %q", condition.Message)
+					}
+					return nil
+				}
+			}
+		}
+		return errors.New("no condition yet")
+	})
+	p.waitUsage("team-a", "A100", "used=20 reserved=0 free=0")
+	if n := len(s.pods(ns)); n != 5 {
+		t.Errorf("%d pods for 5 free GPUs", n)
+	}
+	for i := range 3 {
+		s.deletePod(other, fmt.Sprintf("occupies-%d", i))
+		s.waitRunningPods(ns, 10+5*i)
+	}
+	p.waitUsage("team-a", "A100", "used=20 reserved=0 bound=20 free=0")
+}
+
+// Charges of one namespace and name count as the largest, so the successor of a pod finds room
+// even when the deletion is not yet known to the program.
+func TestStatefulSetPodRecreated(t *testing.T) {
+	t.Parallel()
+	s := newScope(t)
+	ns := s.namespace("ns", nil)
+	p := s.start(policyText(`
+tenants:
+  - name: team-a
+    namespaces: [%s]
+    quota:
+      A100: {gpus: 4}
+`, ns), withProxy)
+	selector, pods := template(2, on(a100))
+	replicas := int32(2)
+	if _, err := client.AppsV1().StatefulSets(ns).Create(t.Context(), &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "db"},
+		Spec: appsv1.StatefulSetSpec{Replicas: &replicas, Selector: selector, Template: pods,
+			ServiceName: "db", PodManagementPolicy: appsv1.ParallelPodManagement},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.waitRunningPods(ns, 2)
+	p.waitUsage("team-a", "A100", "used=4 reserved=0 free=0")
+	// The program learns of each deletion long after the successor was created.
+	p.proxy.Delay(podWatch, 700*time.Millisecond)
+	for range 4 {
+		old, err := client.CoreV1().Pods(ns).Get(t.Context(), "db-0", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.deletePod(ns, "db-0")
+		s.eventually("db-0 is made again", func() error {
+			pod, err := client.CoreV1().Pods(ns).Get(t.Context(), "db-0", metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if pod.UID == old.UID || pod.Status.Phase != corev1.PodRunning {
+				return fmt.Errorf("uid %s, phase %s", pod.UID, pod.Status.Phase)
+			}
+			return nil
+		})
+	}
+	p.proxy.Release()
+	events, err := client.CoreV1().Events(ns).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, event := range events.Items {
+		if strings.Contains(event.Message, "gpuquota.io") {
+			t.Errorf("a successor was refused: %s: %s", event.Reason, event.Message)
+		}
+	}
+	p.waitUsage("team-a", "A100", "used=4 reserved=0 bound=4 free=0")
+	s.mustRefuse(ns, newPod("third", 2, on(a100)), "team-a may hold 4 A100 GPUs and holds 4")
+}
+
+// What something after us refuses gives its reservation back, and cannot starve others meanwhile.
+func TestRefusedAfterUs(t *testing.T) {
+	t.Parallel()
+	s := newScope(t)
+	blocked, other := s.namespace("blocked", nil), s.namespace("other", nil)
+	p := s.start(policyText(`
+tenants:
+  - name: team-a
+    namespaces: [%s, %s]
+    quota:
+      A100: {gpus: 8}
+`, blocked, other), withTTL(3))
+	if _, err := client.CoreV1().ResourceQuotas(blocked).Create(t.Context(), &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "none"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"requests.nvidia.com/gpu": resource.MustParse("0")}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("the native quota is in force", func() error {
+		quota, err := client.CoreV1().ResourceQuotas(blocked).Get(t.Context(), "none", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if _, ok := quota.Status.Hard["requests.nvidia.com/gpu"]; !ok {
+			return errors.New("no status yet")
+		}
+		return nil
+	})
+
+	_, err := s.create(blocked, newPod("single", 1, on(a100)))
+	if err == nil || !strings.Contains(err.Error(), "exceeded quota") {
+		t.Fatalf("want a refusal of the native quota, got %v", err)
+	}
+	p.waitUsage("team-a", "A100", "used=0 reserved=1")
+	s.within(p.ttl+10*time.Second, "the reservation comes back", func() error {
+		return p.usageIs("team-a", "A100", "used=0 reserved=0 free=8")
+	})
+
+	selector, pods := template(1, on(a100))
+	replicas := int32(8)
+	if _, err := client.AppsV1().ReplicaSets(blocked).Create(t.Context(), &appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "hopeless"},
+		Spec:       appsv1.ReplicaSetSpec{Replicas: &replicas, Selector: selector, Template: pods},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	attempts := func() (events []corev1.Event) {
+		list, err := client.CoreV1().Events(blocked).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, event := range list.Items {
+			if event.Reason == "FailedCreate" {
+				events = append(events, event)
+			}
+		}
+		return events
+	}
+	s.eventually("the ReplicaSet tries in vain", func() error {
+		if n := len(attempts()); n < 3 {
+			return fmt.Errorf("%d attempts", n)
+		}
+		return nil
+	})
+	// Two attempts older than 2 s may stand; everything else belongs to the tenant.
+	s.within(4*p.ttl, "another namespace gets its GPUs", func() error {
+		_, err := s.create(other, newPod(fmt.Sprintf("pod-%d", len(s.pods(other))), 1, on(a100)))
+		if err != nil {
+			return err
+		}
+		if n := len(s.pods(other)); n < 6 {
+			return fmt.Errorf("%d pods", n)
+		}
+		return nil
+	})
+	if n := len(s.pods(blocked)); n != 0 {
+		t.Errorf("%d pods behind a native quota of 0", n)
+	}
+	if err := client.AppsV1().ReplicaSets(blocked).Delete(t.Context(), "hopeless", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.within(p.ttl+10*time.Second, "the attempts are forgotten", func() error {
+		return p.usageIs("team-a", "A100", "used=6 reserved=0 free=2")
+	})
+	s.mustRun(other, newPod("last", 2, on(a100)))
+	p.waitUsage("team-a", "A100", "used=8 reserved=0 free=0")
+}
