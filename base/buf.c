@@ -26,14 +26,17 @@ int gq_buf_reserve(struct gq_buf *buf, size_t len)
 {
 	if (buf->code)
 		return buf->code;
-	if (len > buf->max || buf->len > buf->max - len)
+	size_t max = buf->max < PTRDIFF_MAX ? buf->max : PTRDIFF_MAX - 1;
+	if (len > max || buf->len > max - len)
 		return buf->code = GQ_ETOOBIG;
 	size_t need = buf->len + len + 1;
 	if (need <= buf->cap)
 		return 0;
 	size_t cap = buf->cap ? buf->cap : 64;
 	while (cap < need)
-		cap = cap > SIZE_MAX / 2 ? need : cap * 2;
+		cap *= 2; /* need is at most half of SIZE_MAX */
+	if (cap > max + 1)
+		cap = max + 1;
 	char *data = realloc(buf->data, cap);
 	if (!data)
 		return buf->code = GQ_ENOMEM;
@@ -106,7 +109,8 @@ int gq_buf_json_string(struct gq_buf *buf, const char *text, size_t len)
 			i += width;
 			continue;
 		}
-		gq_buf_append(buf, text + plain, i - plain);
+		if (i > plain)
+			gq_buf_append(buf, text + plain, i - plain);
 		if (!width) {
 			gq_buf_puts(buf, "\xEF\xBF\xBD");
 		} else if (c == '"' || c == '\\') {
@@ -118,7 +122,8 @@ int gq_buf_json_string(struct gq_buf *buf, const char *text, size_t len)
 		}
 		plain = ++i;
 	}
-	gq_buf_append(buf, text + plain, len - plain);
+	if (len > plain)
+		gq_buf_append(buf, text + plain, len - plain);
 	return gq_buf_putc(buf, '"');
 }
 

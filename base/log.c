@@ -1,5 +1,6 @@
 #include "base/log.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -12,15 +13,15 @@
 #include "base/err.h"
 
 #define LINE_MAX_BYTES 8192
+#define LINE_TAIL_BYTES 64 /* kept free for the end of the line */
 #define BURST_LINES 10
 #define BURST_WINDOW_S 10
-#define BURST_SLOTS 64
+#define BURST_SLOTS 256
 
 static enum gq_log_level min_level = GQ_LOG_INFO;
 static enum gq_log_format line_format = GQ_LOG_TEXT;
 
-/* Rate limit per message; messages share a slot when their addresses collide, which only makes
- * the limit stricter. */
+/* Rate limit per message. The last slot is shared by all messages that find no other. */
 static struct burst {
 	const char *msg;
 	time_t since;
@@ -59,6 +60,22 @@ int gq_log_format_parse(const char *text, enum gq_log_format *ret_format)
 	return 0;
 }
 
+static struct burst *burst_slot(const char *msg, time_t now)
+{
+	struct burst *spare = NULL;
+
+	for (unsigned i = 0; i < BURST_SLOTS - 1; i++) {
+		struct burst *b = &bursts[i];
+		if (b->msg == msg)
+			return b;
+		if (!b->msg)
+			return spare ? spare : b;
+		if (!spare && now - b->since >= BURST_WINDOW_S && !b->held_back)
+			spare = b;
+	}
+	return spare ? spare : &bursts[BURST_SLOTS - 1];
+}
+
 /* Says whether this line may pass, and how many were held back before it. */
 static bool burst_admit(const char *msg, unsigned *ret_held_back)
 {
@@ -67,10 +84,11 @@ static bool burst_admit(const char *msg, unsigned *ret_held_back)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	pthread_mutex_lock(&burst_lock);
-	struct burst *b = &bursts[((uintptr_t)msg >> 3) % BURST_SLOTS];
+	struct burst *b = burst_slot(msg, now.tv_sec);
+	bool shared = b == &bursts[BURST_SLOTS - 1];
 	*ret_held_back = 0;
-	if (b->msg != msg || now.tv_sec - b->since >= BURST_WINDOW_S) {
-		*ret_held_back = b->msg == msg ? b->held_back : 0;
+	if ((b->msg != msg && !shared) || now.tv_sec - b->since >= BURST_WINDOW_S) {
+		*ret_held_back = b->msg == msg || shared ? b->held_back : 0;
 		*b = (struct burst){.msg = msg, .since = now.tv_sec};
 	}
 	pass = b->lines < BURST_LINES;
@@ -84,8 +102,13 @@ static bool burst_admit(const char *msg, unsigned *ret_held_back)
 
 static void put_text_value(struct gq_buf *line, const char *text)
 {
-	if (*text && !text[strcspn(text, " \t\r\n\"=\\")])
-		gq_buf_puts(line, text);
+	size_t plain = 0;
+
+	/* what is not plain ASCII might talk to the terminal */
+	while (text[plain] > ' ' && text[plain] < 0x7F && !strchr("\"=\\", text[plain]))
+		plain++;
+	if (plain && !text[plain])
+		gq_buf_append(line, text, plain);
 	else
 		gq_buf_json_string(line, text, strlen(text));
 }
@@ -109,39 +132,62 @@ static void put_field(struct gq_buf *line, const char *key, const char *text, in
 		put_text_value(line, text);
 }
 
-void gq_log_emit(enum gq_log_level level, const char *msg, const struct gq_log_field *fields)
+static void put_start(struct gq_buf *line, enum gq_log_level level, const char *msg)
 {
-	struct gq_buf line GQ_BUF_CLEANUP = GQ_BUF_INIT(LINE_MAX_BYTES);
 	struct timespec now;
 	struct tm utc;
 	char stamp[32];
-	unsigned held_back;
 
-	if (level < min_level || !burst_admit(msg, &held_back))
-		return;
 	clock_gettime(CLOCK_REALTIME, &now);
 	gmtime_r(&now.tv_sec, &utc);
 	if (strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &utc) == 0)
 		stamp[0] = '\0';
 	if (line_format == GQ_LOG_JSON) {
-		gq_buf_printf(&line, "{\"time\":\"%s.%03ldZ\",\"level\":\"%s\",\"msg\":", stamp,
+		gq_buf_printf(line, "{\"time\":\"%s.%03ldZ\",\"level\":\"%s\",\"msg\":", stamp,
 			      now.tv_nsec / 1000000, level_names[level]);
-		gq_buf_json_string(&line, msg, strlen(msg));
+		gq_buf_json_string(line, msg, strlen(msg));
 	} else {
-		gq_buf_printf(&line, "%s.%03ldZ %-5s %s", stamp, now.tv_nsec / 1000000,
+		gq_buf_printf(line, "%s.%03ldZ %-5s %s", stamp, now.tv_nsec / 1000000,
 			      level_names[level], msg);
 	}
-	for (const struct gq_log_field *f = fields; f->key; f++)
-		put_field(&line, f->key, f->text, f->number);
-	if (held_back)
-		put_field(&line, "held_back", NULL, held_back);
-	gq_buf_puts(&line, line_format == GQ_LOG_JSON ? "}\n" : "\n");
-	if (line.code && line.len) /* over the cap: keep the beginning, end the line */
-		line.data[line.len - 1] = '\n';
-	for (size_t at = 0; at < line.len;) {
-		ssize_t n = write(STDERR_FILENO, line.data + at, line.len - at);
+}
+
+static void write_line(const struct gq_buf *line)
+{
+	for (size_t at = 0; at < line->len;) {
+		ssize_t n = write(STDERR_FILENO, line->data + at, line->len - at);
+		if (n < 0 && errno == EINTR)
+			continue;
 		if (n <= 0)
 			return;
 		at += (size_t)n;
 	}
+}
+
+void gq_log_emit(enum gq_log_level level, const char *msg, const struct gq_log_field *fields)
+{
+	struct gq_buf line GQ_BUF_CLEANUP = GQ_BUF_INIT(LINE_MAX_BYTES - LINE_TAIL_BYTES);
+	unsigned held_back;
+	int64_t left_out = 0;
+
+	if (level < min_level || !burst_admit(msg, &held_back))
+		return;
+	put_start(&line, level, msg);
+	for (const struct gq_log_field *f = fields; f->key && line.len; f++) {
+		size_t before = line.len;
+		put_field(&line, f->key, f->text, f->number);
+		if (line.code) { /* a line that can be parsed is worth more than the whole of it */
+			line.len = before;
+			line.code = 0;
+			left_out++;
+		}
+	}
+	line.max = LINE_MAX_BYTES;
+	if (left_out)
+		put_field(&line, "left_out", NULL, left_out);
+	if (held_back)
+		put_field(&line, "held_back", NULL, held_back);
+	gq_buf_puts(&line, line_format == GQ_LOG_JSON ? "}\n" : "\n");
+	if (!line.code)
+		write_line(&line);
 }

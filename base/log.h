@@ -31,8 +31,9 @@ void gq_log_configure(enum gq_log_level level, enum gq_log_format format);
 int gq_log_level_parse(const char *text, enum gq_log_level *ret_level);
 int gq_log_format_parse(const char *text, enum gq_log_format *ret_format);
 
-/* Writes one line with a single write(2). Of one message (by its address), at most 10 lines are
- * written in 10 seconds; the next that passes says how many were held back. Any thread. */
+/* Writes one line, at most 8 KiB, with a single write(2). Fields that do not fit are left out, and
+ * the line says how many. Of one message (by its address), at most 10 lines are written in 10
+ * seconds; the next that passes says how many were held back. Any thread. */
 void gq_log_emit(enum gq_log_level level, const char *msg, const struct gq_log_field *fields);
 
 #endif
