@@ -21,6 +21,13 @@ enum gq_gpu_meaning {
 	GQ_GPU_NOT_SUPPORTED,  /* a GPU request that this version refuses */
 };
 
+/* Keys of pod annotations that ask for GPUs, X(key, detail): KAI Scheduler's. Constraints on where a
+ * counted GPU comes from (HAMi's nvidia.com/use-gputype, …) are no requests. */
+#define GQ_GPU_ANNOTATIONS(X)                                                                      \
+	X("gpu-fraction", "KAI Scheduler's GPU sharing")                                           \
+	X("gpu-memory", "KAI Scheduler's GPU sharing")                                             \
+	X("gpu-fraction-num-devices", "KAI Scheduler's GPU sharing")
+
 /* What a resource name (of requests, limits or overhead) means. detail, when not NULL, gets for
  * GQ_GPU_DEVICE_CLASS the class's name and for GQ_GPU_NOT_SUPPORTED what it belongs to ("MIG",
  * "Volcano vGPU", …); it points into static storage or into name. */
@@ -37,6 +44,9 @@ bool gq_gpu_device_name(const char *name);
  * a pod with this name to land there. "nvidia.com/gpu" for itself and for HAMi's names; NULL when
  * the name is not offered by nodes as such. */
 const char *gq_gpu_node_resource(const char *name);
+
+/* The name in static storage, for names that are counted (COUNT to CORES_PERCENT); else NULL. */
+const char *gq_gpu_static_name(const char *name);
 
 /* Appends the CEL expression (one line, no trailing newline) that is true for every pod with a
  * request that the recogniser knows: resource names in limits and requests of containers and init
