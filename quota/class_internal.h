@@ -83,14 +83,14 @@ struct gq_class_table {
 
 /* What the name of a product says. */
 struct gq_class_product {
-	int class_id;  /* NONE: nothing, or two models at once; OTHER: no model of the table */
-	bool sized;    /* it names a size, so that the memory label is not needed to choose a variant */
-	bool sliced;   /* devices are MIG slices: the memory label is of a slice */
+	int class_id; /* NONE: nothing, or two models at once; OTHER: no model of the table */
+	bool sized;   /* it names a size: no need of the memory label to choose a variant */
+	bool sliced;  /* devices are MIG slices: the memory label is of a slice */
 };
 struct gq_class_product gq_class_read_product(const struct gq_class_table *table,
 					      const char *product);
 
-/* Splits "a|b c" into patterns of a class. Returns false when they do not fit: a bug in the data. */
+/* Splits "a|b c" into patterns of a class. False when they do not fit: a bug in the data. */
 bool gq_class_patterns_add(struct gq_class_table *table, const char *patterns, int id);
 void gq_class_patterns_sort(struct gq_class_table *table);
 

@@ -100,7 +100,8 @@ static void test_policy_adds(void **state)
 static void test_bad_definitions(void **state)
 {
 	static const char *const one[] = {"p4d"}, *const two[] = {"g5", "p4d"};
-	static const struct gq_class_match match_one = {"type", one, 1}, match_two = {"type", two, 2};
+	static const struct gq_class_match match_one = {"type", one, 1};
+	static const struct gq_class_match match_two = {"type", two, 2};
 	static const char long_name[] =
 	    "0123456789012345678901234567890123456789012345678901234567890123";
 	static const struct {
