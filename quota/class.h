@@ -15,6 +15,7 @@
  * another table. */
 
 #define GQ_CLASS_MAX 256
+#define GQ_CLASS_NAME_MAX 63 /* bytes, as of a label value */
 #define GQ_CLASS_ANY 0   /* "*" */
 #define GQ_CLASS_OTHER 1 /* "other": a model that the table does not know; a leaf */
 #define GQ_CLASS_NONE (-1)
@@ -44,7 +45,7 @@ struct gq_class_match {
 struct gq_class_def {
 	const char *name;
 	const char *parent; /* NULL: as built in, or directly below "*" */
-	int64_t memory_mib; /* of one device; 0: as built in, or not known */
+	int64_t memory_mib; /* of one device; 0: as built in, or the parent's */
 	const struct gq_class_match *matches;
 	size_t n_matches;
 };

@@ -11,7 +11,7 @@
 
 /* Which classes a pod may land on: an immutable snapshot of the nodes and the matching of pods
  * against it. Nodes that differ in nothing a selector can usefully tell share a shape, so that
- * matching costs the number of shapes (tens), not of nodes (thousands); labels with many values,
+ * matching costs the number of shapes (tens), not of nodes (thousands). Labels with many values,
  * like kubernetes.io/hostname, stay out of shapes and are looked at only for pods that name them. */
 
 /* What the ledger knows of one node. evidence is the last state of the node whose labels told its
@@ -24,22 +24,26 @@ struct gq_node_facts {
 
 struct gq_node_snapshot;
 
+#define GQ_NODES_MAX 100000
+
 /* facts: borrowed during the call; nodes are referenced. table: borrowed for the snapshot's life
- * (hold the policy). generation: the caller's, handed back by gq_node_snapshot_generation(). */
+ * (hold the policy). generation: the caller's, handed back by gq_node_snapshot_generation().
+ * Errors: GQ_ETOOBIG, GQ_ENOMEM. */
 int gq_node_snapshot_new(const struct gq_class_table *table, const struct gq_node_facts *facts,
-			 size_t n_facts, uint64_t generation, struct gq_node_snapshot **ret_snapshot,
-			 struct gq_err *err);
+			 size_t n_facts, uint64_t generation,
+			 struct gq_node_snapshot **ret_snapshot, struct gq_err *err);
 struct gq_node_snapshot *gq_node_snapshot_ref(struct gq_node_snapshot *snapshot);
 void gq_node_snapshot_unref(struct gq_node_snapshot *snapshot);
 GQ_DEFINE_CLEANUP(gq_cleanup_node_snapshot, struct gq_node_snapshot, gq_node_snapshot_unref);
 uint64_t gq_node_snapshot_generation(const struct gq_node_snapshot *snapshot);
 
-/* A value that is equal for two snapshots in which every pod has the same candidates (shapes and
- * the labels left out of them); pending pods are matched again only when it changes. */
+/* A value that differs between two snapshots of one table as soon as some pod may have other
+ * candidates (nodes, what selectors can tell of them, and how they are read); pending pods are
+ * matched again only when it changes, or with another table. */
 uint64_t gq_node_snapshot_fingerprint(const struct gq_node_snapshot *snapshot);
 
-/* How one node is read: its class by the stable evidence. class_id GQ_CLASS_NONE: never known (or no
- * such node). A model whose variant is not told is returned as the model. */
+/* How one node is read: its class by the stable evidence. class_id GQ_CLASS_NONE: never known, or no
+ * such node. A model whose variant is not told is returned as the model. */
 struct gq_class_reading gq_node_snapshot_read(const struct gq_node_snapshot *snapshot,
 					      const char *node_name);
 
