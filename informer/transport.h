@@ -1,0 +1,39 @@
+#ifndef GQ_INFORMER_TRANSPORT_H
+#define GQ_INFORMER_TRANSPORT_H
+
+#include <curl/curl.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "informer/kubeconfig.h"
+
+/* How requests reach the API server: the settings and credentials of every libcurl handle. HTTP/1.1
+ * only, TLS 1.2 or newer, no redirects, no proxy and no credentials but those of the kubeconfig,
+ * never Accept-Encoding. One thread at a time. */
+struct gq_transport;
+
+/* config, user_agent: borrowed. Loads certificates and keys once, to tell what is wrong with them.
+ * Errors: GQ_EINVALID names the file or key at fault; GQ_ENOMEM. */
+int gq_transport_new(const struct gq_kubeconfig *config, const char *user_agent,
+		     struct gq_transport **ret_transport, struct gq_err *err);
+void gq_transport_free(struct gq_transport *transport);
+GQ_DEFINE_CLEANUP(gq_cleanup_transport, struct gq_transport, gq_transport_free);
+
+/* A handle for one request to path (with query), with everything set but callbacks and method. The
+ * token file is read here, anew each time: what was read last serves while it can't be read.
+ * content_type: may be NULL. ret_headers: to be freed after the handle.
+ * Errors: GQ_EIO no token can be read; GQ_ENOMEM. */
+int gq_transport_request(struct gq_transport *transport, const char *path, const char *content_type,
+			 CURL **ret_easy, struct curl_slist **ret_headers, struct gq_err *err);
+
+/* The server answered 401: the token read last is not used again without reading its file. */
+void gq_transport_unauthorized(struct gq_transport *transport);
+
+/* Called at the start of a thread that drives transfers: it takes no signals. Not SIGPIPE either,
+ * which OpenSSL's writes would raise. */
+void gq_transport_block_signals(void);
+
+/* A sentence for people on a failed transfer. detail: the handle's error buffer, may be "". */
+int gq_transport_fail(struct gq_err *err, CURLcode code, const char *detail);
+
+#endif
