@@ -182,9 +182,9 @@ static void end_call(struct gq_api *api, struct call *call, const struct gq_err 
 		why = call->failure;
 	} else if (broke) {
 		why = *broke;
-	} else if (call->stream && gq_json_stream_end(call->stream, &why)) {
-		why.code = GQ_EINVALID;
-	} else if (call->keep && !call->stream) {
+	} else if (call->stream) {
+		(void)gq_json_stream_end(call->stream, &why);
+	} else if (call->keep) {
 		(void)gq_fail(&why, GQ_EINVALID, "the answer is empty");
 	}
 	if (retry_after <= 0 || retry_after > RETRY_AFTER_MAX_S)

@@ -25,7 +25,7 @@ struct reader {
 	struct gq_kubeconfig *config;
 };
 
-static const struct fy_mark *mark_of(struct fy_node *node)
+static bool position_of(struct fy_node *node, int *ret_line, int *ret_column)
 {
 	/* a collection has no token of its own: it stands where its first scalar stands */
 	while (node && !fy_node_is_scalar(node)) {
@@ -38,7 +38,16 @@ static const struct fy_mark *mark_of(struct fy_node *node)
 		node = pair ? fy_node_pair_key(pair) : NULL;
 	}
 	struct fy_token *token = node ? fy_node_get_scalar_token(node) : NULL;
-	return token ? fy_token_start_mark(token) : NULL;
+	const struct fy_mark *mark = token ? fy_token_start_mark(token) : NULL;
+	if (!mark)
+		return false;
+	enum fy_node_style style = fy_node_get_style(node);
+	/* of these, the mark stands behind the quote or the asterisk */
+	bool behind = style == FYNS_SINGLE_QUOTED || style == FYNS_DOUBLE_QUOTED ||
+		      style == FYNS_ALIAS;
+	*ret_line = mark->line + 1;
+	*ret_column = mark->column + !behind;
+	return true;
 }
 
 static int fail_at(const struct reader *r, struct fy_node *at, struct gq_err *err, const char *fmt,
@@ -53,11 +62,10 @@ static int fail_at(const struct reader *r, struct fy_node *at, struct gq_err *er
 	va_start(ap, fmt);
 	(void)vsnprintf(msg, sizeof msg, fmt, ap);
 	va_end(ap);
-	const struct fy_mark *mark = mark_of(at);
-	if (!mark)
+	int line, column;
+	if (!position_of(at, &line, &column))
 		return gq_fail(err, GQ_EINVALID, "%s: %s", r->path, msg);
-	return gq_fail(err, GQ_EINVALID, "%s:%d:%d: %s", r->path, mark->line + 1, mark->column + 1,
-		       msg);
+	return gq_fail(err, GQ_EINVALID, "%s:%d:%d: %s", r->path, line, column, msg);
 }
 
 static struct fy_node *lookup(struct fy_node *map, const char *key)

@@ -29,22 +29,20 @@ static bool is_loopback(const char *host)
 int gq_kubeconfig_server(const char *text, char **ret_server, struct gq_err *err)
 {
 	GQ_CLEANUP(cleanup_url) CURLU *url = curl_url();
-	CURL_STR char *host = NULL, *user = NULL, *password = NULL, *query = NULL, *fragment = NULL;
+	CURL_STR char *host = NULL, *user = NULL, *password = NULL;
 
 	if (!url)
 		return gq_fail(err, GQ_ENOMEM, "out of memory");
 	bool tls = strncasecmp(text, "https://", 8) == 0;
 	if (!tls && strncasecmp(text, "http://", 7) != 0)
 		return gq_fail(err, GQ_EINVALID, "the server \"%s\" must begin with https://", text);
-	if (!gq_secret_is_header_value(text) || strchr(text, ' ') ||
+	if (!gq_secret_is_header_value(text) || strchr(text, ' ') || strstr(text, ":///") ||
 	    curl_url_set(url, CURLUPART_URL, text, 0) ||
 	    curl_url_get(url, CURLUPART_HOST, &host, 0) || !*host)
 		return gq_fail(err, GQ_EINVALID, "the server is not a URL");
 	(void)curl_url_get(url, CURLUPART_USER, &user, 0);
 	(void)curl_url_get(url, CURLUPART_PASSWORD, &password, 0);
-	(void)curl_url_get(url, CURLUPART_QUERY, &query, 0);
-	(void)curl_url_get(url, CURLUPART_FRAGMENT, &fragment, 0);
-	if (user || password || query || fragment)
+	if (user || password || strpbrk(text, "?#"))
 		return gq_fail(err, GQ_EINVALID,
 			       "the server's URL may hold a host, a port and a path, nothing else");
 	if (!tls && !is_loopback(host))

@@ -32,6 +32,10 @@ struct gq_server_options {
 	int64_t head_timeout_ns;    /* from the first byte to the end of the head: 10 s */
 	int64_t body_timeout_ns;    /* 10 s */
 	int64_t drain_min_ns;       /* how long to go on accepting after gq_server_drain(): 0 */
+	/* Requests to the HTTPS address with a body below this run on the loop itself while none
+	 * waits for a worker: no hand-over, so half the time for a small one. handle() must not
+	 * block then. 0: off. */
+	size_t inline_below_bytes;
 	/* A request to the HTTPS address whose method and path passed route(). On a worker. Must lead
 	 * to exactly one gq_request_answer(), now or later, from any thread. */
 	void (*handle)(void *arg, struct gq_request *request);
@@ -42,16 +46,18 @@ struct gq_server_options {
 	void *arg;
 };
 
-/* Binds both addresses and loads the certificate, so that what can fail at start fails here:
+/* Strings of options are copied. Binds both addresses and loads the certificate, so that what can fail at start fails here:
  * GQ_EINVALID (address, certificate, key that does not match), GQ_EIO (bind, file). */
 int gq_server_new(const struct gq_server_options *options, struct gq_server **ret_server,
 		  struct gq_err *err);
-/* Runs the loop on the calling thread until drained or stopped. */
+/* Starts the workers and runs the loop on the calling thread until drained; once. No handler runs
+ * after it. Errors: GQ_ENOMEM, GQ_EIO. */
 int gq_server_run(struct gq_server *server, struct gq_err *err);
 /* Stops accepting new work gracefully: goes on answering with Connection: close and returns from
  * run once no request is in flight, at least drain_min_ns later and at most max_ns later. The
  * listener stays open until then. Any thread; async-signal-unsafe. */
 void gq_server_drain(struct gq_server *server, int64_t max_ns);
+/* After run has returned. Requests not answered yet may still be. */
 void gq_server_free(struct gq_server *server);
 GQ_DEFINE_CLEANUP(gq_cleanup_server, struct gq_server, gq_server_free);
 
@@ -68,6 +74,7 @@ struct gq_server_stats {
 	uint64_t requests_in_flight;
 	uint64_t responses_total[6]; /* by status / 100 */
 	uint64_t tls_failures_total;
+	uint64_t loop_turns_total; /* one that rises without requests is a loop that spins */
 	int64_t certificate_not_after_s; /* Unix time */
 };
 void gq_server_stats(const struct gq_server *server, struct gq_server_stats *ret_stats);
@@ -96,7 +103,8 @@ struct gq_answer {
 	bool close;               /* Connection: close */
 };
 
-/* Ends the request: the handler must not touch it afterwards. Any thread. */
+/* Ends the request: the handler must not touch it afterwards. Any thread, even after
+ * gq_server_free(): the answer is dropped then. */
 void gq_request_answer(struct gq_request *request, const struct gq_answer *answer);
 
 #endif

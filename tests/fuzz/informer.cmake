@@ -1,0 +1,1 @@
+gq_fuzzer(kubeconfig LINKS gq_informer)
