@@ -15,8 +15,13 @@ struct gq_log_field {
 	int64_t number;
 };
 
+static inline const char *gq_log_text(const char *text)
+{
+	return text ? text : "";
+}
+
 /* Fields for gq_log(): a string (NULL prints as empty), an integer. */
-#define GQ_S(k, v) ((struct gq_log_field){.key = (k), .text = (v) ? (v) : ""})
+#define GQ_S(k, v) ((struct gq_log_field){.key = (k), .text = gq_log_text(v)})
 #define GQ_I(k, v) ((struct gq_log_field){.key = (k), .number = (int64_t)(v)})
 
 /* gq_log(GQ_LOG_INFO, "policy accepted", GQ_S("hash", hash), GQ_I("tenants", n)); */

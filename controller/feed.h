@@ -1,0 +1,20 @@
+#ifndef GQ_CONTROLLER_FEED_H
+#define GQ_CONTROLLER_FEED_H
+
+#include "base/clock.h"
+#include "informer/informer.h"
+#include "quota/ledger.h"
+
+/* From the informer's events to the ledger: decodes each object and tells what became of it. All on
+ * the informer's thread. */
+struct gq_feed {
+	struct gq_ledger *ledger;
+	const struct gq_clock *clock;
+};
+
+/* For gq_informer_resource; arg is a struct gq_feed. */
+int gq_feed_pods(void *arg, const struct gq_event *event, struct gq_err *err);
+int gq_feed_nodes(void *arg, const struct gq_event *event, struct gq_err *err);
+int gq_feed_namespaces(void *arg, const struct gq_event *event, struct gq_err *err);
+
+#endif

@@ -1,0 +1,46 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "controller/commands.h"
+#include "controller/file.h"
+#include "controller/hash.h"
+#include "quota/policy.h"
+
+static int lint(const char *path)
+{
+	struct gq_policy_problems problems GQ_CLEANUP(gq_policy_problems_done) = {0};
+	struct gq_policy *policy GQ_CLEANUP(gq_cleanup_policy) = NULL;
+	struct gq_buf bytes GQ_BUF_CLEANUP = GQ_BUF_INIT(GQ_POLICY_MAX_BYTES);
+	struct gq_buf list GQ_BUF_CLEANUP = GQ_BUF_INIT(64u << 10);
+	char hash[GQ_HASH_TEXT_BYTES];
+	struct gq_err err;
+
+	int code = gq_file_read(path, &bytes, &err);
+	if (!code && gq_hash_text(bytes.data ? bytes.data : "", bytes.len, hash))
+		code = gq_fail(&err, GQ_ENOMEM, "out of memory");
+	if (code) {
+		fprintf(stderr, "gpuquota: %s\n", err.msg);
+		return 2;
+	}
+	code = gq_policy_parse(bytes.data ? bytes.data : "", bytes.len, hash, &policy, &problems,
+			       &err);
+	if (code && problems.n_items) {
+		gq_policy_problems_print(&problems, path, &list);
+		fputs(list.data ? list.data : "", stderr);
+		return 1;
+	}
+	if (code) {
+		fprintf(stderr, "gpuquota: %s: %s\n", path, err.msg);
+		return 1;
+	}
+	printf("%s: good, %zu tenants, sha256 %s\n", path, policy->n_tenants, policy->hash);
+	return 0;
+}
+
+int gq_command_policy(int argc, char **argv)
+{
+	if (argc == 3 && strcmp(argv[1], "lint") == 0)
+		return lint(argv[2]);
+	fputs("usage: gpuquota policy lint FILE\n", stderr);
+	return 2;
+}

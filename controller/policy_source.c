@@ -1,0 +1,164 @@
+#include "controller/policy_source.h"
+
+#include <json-c/json.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "controller/hash.h"
+
+struct gq_policy_source {
+	struct gq_ledger *ledger;
+	const struct gq_clock *clock;
+	bool listed;      /* between LIST_BEGIN and LIST_END the ConfigMap was there */
+	char refused[65]; /* hash of the bytes refused last, so that they are told once */
+	pthread_mutex_t lock; /* guards status */
+	struct gq_policy_status status;
+};
+
+static const struct gq_json_keep name_keep[] = {{"name", NULL}, {0}};
+static const struct gq_json_keep data_keep[] = {{GQ_POLICY_KEY, NULL}, {0}};
+const struct gq_json_keep gq_policy_source_keep[] = {
+    {"metadata", name_keep}, {"data", data_keep}, {0}};
+
+struct gq_policy_source *gq_policy_source_new(struct gq_ledger *ledger,
+					      const struct gq_clock *clock)
+{
+	struct gq_policy_source *source = calloc(1, sizeof *source);
+
+	if (!source)
+		return NULL;
+	source->ledger = ledger;
+	source->clock = clock;
+	pthread_mutex_init(&source->lock, NULL);
+	return source;
+}
+
+void gq_policy_source_free(struct gq_policy_source *source)
+{
+	if (!source)
+		return;
+	pthread_mutex_destroy(&source->lock);
+	free(source);
+}
+
+void gq_policy_source_status(struct gq_policy_source *source, struct gq_policy_status *ret_status)
+{
+	pthread_mutex_lock(&source->lock);
+	*ret_status = source->status;
+	pthread_mutex_unlock(&source->lock);
+}
+
+static void status_good(struct gq_policy_source *source, const char *hash)
+{
+	pthread_mutex_lock(&source->lock);
+	source->status.in_force = true;
+	source->status.last_ok = true;
+	source->status.problem[0] = '\0';
+	(void)snprintf(source->status.hash, sizeof source->status.hash, "%s", hash);
+	pthread_mutex_unlock(&source->lock);
+}
+
+/* problem: its first line is kept. */
+static void status_bad(struct gq_policy_source *source, const char *problem)
+{
+	int len = (int)strcspn(problem, "\n");
+
+	pthread_mutex_lock(&source->lock);
+	source->status.last_ok = false;
+	(void)snprintf(source->status.problem, sizeof source->status.problem, "%.*s", len, problem);
+	bool in_force = source->status.in_force;
+	pthread_mutex_unlock(&source->lock);
+	gq_log(GQ_LOG_ERROR, "the policy ConfigMap is not usable",
+	       GQ_S("then", in_force ? "the last good policy stays in force"
+				     : "GPU pods wait for a policy"),
+	       GQ_S("problem", problem));
+}
+
+static void refuse(struct gq_policy_source *source, const char *hash,
+		   const struct gq_policy_problems *problems, const struct gq_err *err)
+{
+	struct gq_buf list GQ_BUF_CLEANUP = GQ_BUF_INIT(32u << 10);
+
+	if (strcmp(source->refused, hash) == 0)
+		return;
+	if (problems->n_items)
+		gq_policy_problems_print(problems, GQ_POLICY_KEY, &list);
+	status_bad(source, list.data ? list.data : err->msg);
+	(void)snprintf(source->refused, sizeof source->refused, "%s", hash);
+}
+
+static int apply(struct gq_policy_source *source, const char *yaml, size_t len, struct gq_err *err)
+{
+	struct gq_policy_problems problems GQ_CLEANUP(gq_policy_problems_done) = {0};
+	struct gq_policy *policy GQ_CLEANUP(gq_cleanup_policy) = NULL;
+	struct gq_policy *now GQ_CLEANUP(gq_cleanup_policy) = gq_ledger_policy(source->ledger);
+	char hash[GQ_HASH_TEXT_BYTES];
+
+	if (gq_hash_text(yaml, len, hash))
+		return gq_fail(err, GQ_ENOMEM, "out of memory");
+	if (now && strcmp(now->hash, hash) == 0) {
+		status_good(source, hash);
+		source->refused[0] = '\0';
+		return 0;
+	}
+	int code = gq_policy_parse(yaml, len, hash, &policy, &problems, err);
+	if (code == GQ_ENOMEM)
+		return code;
+	if (code) {
+		refuse(source, hash, &problems, err);
+		return 0;
+	}
+	code = gq_ledger_set_policy(source->ledger, policy, gq_clock_mono_ns(source->clock), err);
+	if (code)
+		return code;
+	status_good(source, hash);
+	source->refused[0] = '\0';
+	gq_log(GQ_LOG_INFO, "policy in force", GQ_S("hash", hash), GQ_I("tenants", policy->n_tenants),
+	       GQ_I("classes", gq_class_count(policy->classes)));
+	return 0;
+}
+
+static int upsert(struct gq_policy_source *source, const struct gq_event *event, struct gq_err *err)
+{
+	struct json_object *root = json_tokener_parse(event->json);
+	struct json_object *data = NULL, *yaml = NULL;
+	int code = 0;
+
+	source->listed = true;
+	if (json_object_is_type(root, json_type_object) &&
+	    json_object_object_get_ex(root, "data", &data) &&
+	    json_object_is_type(data, json_type_object) &&
+	    json_object_object_get_ex(data, GQ_POLICY_KEY, &yaml) &&
+	    json_object_is_type(yaml, json_type_string))
+		code = apply(source, json_object_get_string(yaml),
+			     (size_t)json_object_get_string_len(yaml), err);
+	else
+		status_bad(source, "the ConfigMap has no key " GQ_POLICY_KEY " under data");
+	json_object_put(root);
+	return code;
+}
+
+int gq_policy_source_event(void *arg, const struct gq_event *event, struct gq_err *err)
+{
+	struct gq_policy_source *source = arg;
+
+	switch (event->kind) {
+	case GQ_EVENT_LIST_BEGIN:
+		source->listed = false;
+		break;
+	case GQ_EVENT_UPSERT:
+		return upsert(source, event, err);
+	case GQ_EVENT_LIST_END:
+		if (!source->listed)
+			status_bad(source, "there is no ConfigMap " GQ_POLICY_NAME);
+		break;
+	case GQ_EVENT_DELETE:
+		status_bad(source, "the ConfigMap " GQ_POLICY_NAME " was deleted");
+		break;
+	case GQ_EVENT_IDLE:
+		break;
+	}
+	return 0;
+}

@@ -1,0 +1,24 @@
+#ifndef GQ_CONTROLLER_TABLE_H
+#define GQ_CONTROLLER_TABLE_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "base/cleanup.h"
+
+/* A table for a terminal: columns as wide as their widest cell, the first few flush left, the others
+ * (numbers) flush right. */
+struct gq_table;
+
+/* header: borrowed. n_left: how many columns are flush left. NULL: out of memory. */
+struct gq_table *gq_table_new(const char *const *header, size_t n_columns, size_t n_left);
+void gq_table_free(struct gq_table *table);
+
+/* Fills the next cell of the row at hand (copied); gq_table_row() ends the row. */
+void gq_table_cell(struct gq_table *table, const char *text);
+void gq_table_row(struct gq_table *table);
+
+/* 0; GQ_ENOMEM when some cell was lost; GQ_EIO. */
+int gq_table_print(const struct gq_table *table, FILE *out);
+
+#endif

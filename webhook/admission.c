@@ -1,0 +1,465 @@
+#include "webhook/admission.h"
+
+#include <json-c/json.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "quota/message.h"
+#include "webhook/review.h"
+#include "webhook/timeout.h"
+
+/* The API server's own default, for callers that name none; and the longest it ever waits. */
+#define TIMEOUT_DEFAULT_NS (10 * GQ_NS_PER_S)
+#define TIMEOUT_MAX_NS (30 * GQ_NS_PER_S)
+#define ANSWER_MAX_BYTES (256u << 10)
+#define AUDIT_PAIRS_MAX 4
+
+const double gq_duration_bounds_s[GQ_DURATION_BUCKETS] = {
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 2.5, 10};
+
+struct gq_admission {
+	struct gq_admission_options options;
+	_Atomic uint64_t reviews[GQ_VERDICT_UNAVAILABLE + 1][GQ_REASON_COUNT];
+	_Atomic uint64_t duration_buckets[GQ_DURATION_BUCKETS + 1];
+	_Atomic uint64_t duration_sum_ns;
+};
+
+/* One review from its arrival to its answer. */
+struct call {
+	struct gq_admission *admission;
+	struct gq_request *request;
+	struct gq_review review;
+	struct gq_pod *pod; /* of a pod's creation */
+	int64_t deadline_ns;
+	struct gq_reads *reads;      /* made when the decision first asks for one */
+	atomic_int reads_under_way;
+	struct gq_verdict verdict; /* while its ticket is being committed */
+};
+
+struct gq_admission *gq_admission_new(const struct gq_admission_options *options)
+{
+	struct gq_admission *admission = calloc(1, sizeof *admission);
+
+	if (admission)
+		admission->options = *options;
+	return admission;
+}
+
+void gq_admission_free(struct gq_admission *admission)
+{
+	free(admission);
+}
+
+int gq_admission_route(const char *method, const char *path)
+{
+	if (strcmp(path, "/validate") != 0 && strcmp(path, "/validate-ai-pod") != 0 &&
+	    strcmp(path, "/validate-policy") != 0)
+		return 404;
+	return strcmp(method, "POST") == 0 ? 0 : 405;
+}
+
+/* ---- counting ---- */
+
+static void count(struct gq_admission *admission, const struct gq_request *request,
+		  enum gq_verdict_kind kind, enum gq_reason reason)
+{
+	int64_t took_ns =
+	    gq_clock_mono_ns(admission->options.clock) - gq_request_received_ns(request);
+	size_t bucket = 0;
+
+	if (took_ns < 0)
+		took_ns = 0;
+	while (bucket < GQ_DURATION_BUCKETS &&
+	       (double)took_ns / 1e9 > gq_duration_bounds_s[bucket])
+		bucket++;
+	atomic_fetch_add(&admission->reviews[kind][reason], 1);
+	atomic_fetch_add(&admission->duration_buckets[bucket], 1);
+	atomic_fetch_add(&admission->duration_sum_ns, (uint64_t)took_ns);
+}
+
+void gq_admission_stats(const struct gq_admission *admission, struct gq_admission_stats *ret_stats)
+{
+	for (int k = 0; k <= GQ_VERDICT_UNAVAILABLE; k++)
+		for (int r = 0; r < GQ_REASON_COUNT; r++)
+			ret_stats->reviews[k][r] = atomic_load(&admission->reviews[k][r]);
+	for (int b = 0; b <= GQ_DURATION_BUCKETS; b++)
+		ret_stats->duration_buckets[b] = atomic_load(&admission->duration_buckets[b]);
+	ret_stats->duration_sum_s = (double)atomic_load(&admission->duration_sum_ns) / 1e9;
+}
+
+/* ---- answers ---- */
+
+static void call_free(void *state)
+{
+	struct call *call = state;
+
+	gq_review_done(&call->review);
+	gq_pod_unref(call->pod);
+	gq_verdict_done(&call->verdict);
+	if (call->reads)
+		gq_reads_done(call->reads);
+	free(call->reads);
+	free(call);
+}
+
+/* An answer that is no AdmissionReview: the API server takes it as a failed call. */
+static void answer_error(struct gq_request *request, int status, const char *text)
+{
+	struct gq_buf body GQ_BUF_CLEANUP = GQ_BUF_INIT(ANSWER_MAX_BYTES);
+
+	gq_buf_puts(&body, "{\"error\":");
+	gq_buf_json_string(&body, text, strlen(text));
+	gq_buf_puts(&body, "}\n");
+	gq_request_answer(request, &(struct gq_answer){.status = status,
+						       .content_type = "application/json",
+						       .body = body.data ? body.data : "",
+						       .len = body.len,
+						       .retry_after_s = status == 503});
+}
+
+static void answer_unavailable(struct gq_admission *admission, struct gq_request *request,
+			       enum gq_reason reason, const char *text)
+{
+	count(admission, request, GQ_VERDICT_UNAVAILABLE, reason);
+	answer_error(request, 503, text);
+}
+
+static void answer_bad(struct gq_admission *admission, struct gq_request *request,
+		       const struct gq_err *err)
+{
+	struct gq_buf text GQ_BUF_CLEANUP = GQ_BUF_INIT(4096);
+
+	if (err->code == GQ_ENOMEM) {
+		answer_unavailable(admission, request, GQ_REASON_OVERLOADED, "out of memory");
+		return;
+	}
+	count(admission, request, GQ_VERDICT_DENY, GQ_REASON_BAD_REVIEW);
+	gq_message_print(&text, GQ_LOCALE_EN, GQ_MSG_BAD_REVIEW,
+			 &(struct gq_message_arg){"detail", err->msg}, 1);
+	answer_error(request, 400, text.data ? text.data : "");
+}
+
+/* Writes the verdict as the review's response. */
+static void answer_verdict(struct call *call, const struct gq_verdict *verdict)
+{
+	struct gq_buf body GQ_BUF_CLEANUP = GQ_BUF_INIT(ANSWER_MAX_BYTES);
+	const char *warnings[GQ_WARNINGS_MAX];
+	const char *audit[2 * AUDIT_PAIRS_MAX];
+	struct gq_review_answer answer = {
+	    .uid = call->review.uid,
+	    .allowed = verdict->kind == GQ_VERDICT_ALLOW,
+	    .code = 403,
+	    .message = verdict->message.data ? verdict->message.data : "",
+	    .warnings = warnings,
+	    .audit = audit,
+	};
+
+	if (verdict->kind == GQ_VERDICT_UNAVAILABLE) {
+		answer_unavailable(call->admission, call->request, verdict->reason, answer.message);
+		return;
+	}
+	for (; answer.n_warnings < verdict->n_warnings; answer.n_warnings++)
+		warnings[answer.n_warnings] = verdict->warnings[answer.n_warnings].data;
+	if (verdict->tenant) {
+		audit[2 * answer.n_audit] = "tenant";
+		audit[2 * answer.n_audit++ + 1] = verdict->tenant;
+	}
+	if (verdict->reason != GQ_REASON_NO_GPU && verdict->reason != GQ_REASON_NOT_OURS) {
+		audit[2 * answer.n_audit] = "reason";
+		audit[2 * answer.n_audit++ + 1] = gq_reason_name(verdict->reason);
+	}
+	if (verdict->audit.len) {
+		audit[2 * answer.n_audit] = "would-refuse";
+		audit[2 * answer.n_audit++ + 1] = verdict->audit.data;
+	}
+	if (gq_review_print(&body, &answer)) {
+		answer_unavailable(call->admission, call->request, GQ_REASON_OVERLOADED,
+				   "out of memory");
+		return;
+	}
+	count(call->admission, call->request, verdict->kind, verdict->reason);
+	gq_request_answer(call->request, &(struct gq_answer){.status = 200,
+							     .content_type = "application/json",
+							     .body = body.data,
+							     .len = body.len});
+}
+
+/* ---- waiting for others ---- */
+
+static void on_committed(void *done_arg, int code)
+{
+	struct call *call = done_arg;
+
+	if (code)
+		answer_unavailable(call->admission, call->request, GQ_REASON_OVERLOADED,
+				   "the reservation could not be stored");
+	else
+		answer_verdict(call, &call->verdict);
+}
+
+/* The one that ends last, the starter among them, has the request decided again. */
+static void reads_leave(struct call *call)
+{
+	if (atomic_fetch_sub(&call->reads_under_way, 1) > 1)
+		return;
+	for (size_t i = 0; i < call->reads->n; i++)
+		call->reads->items[i].done = call->reads->items[i].started;
+	gq_request_retry(call->request, 0);
+}
+
+static void on_read(void *done_arg)
+{
+	reads_leave(done_arg);
+}
+
+static void reads_start(struct call *call, int64_t timeout_ns)
+{
+	const struct gq_admission_options *options = &call->admission->options;
+	size_t n = call->reads->n; /* complete before the first answer can come */
+
+	atomic_store(&call->reads_under_way, 1);
+	for (size_t i = 0; i < n; i++) {
+		struct gq_read *read = &call->reads->items[i];
+		if (read->started)
+			continue;
+		read->started = true;
+		atomic_fetch_add(&call->reads_under_way, 1);
+		options->read(options->arg, read, timeout_ns, on_read, call);
+	}
+	reads_leave(call);
+}
+
+/* ---- the two kinds of reviews ---- */
+
+static void proceed(struct call *call, struct gq_verdict *verdict, int64_t now_ns)
+{
+	const struct gq_admission_options *options = &call->admission->options;
+
+	switch (verdict->kind) {
+	case GQ_VERDICT_WAIT:
+		if (now_ns + verdict->wait_ns >= call->deadline_ns)
+			answer_unavailable(call->admission, call->request, GQ_REASON_TOO_LATE,
+					   "time is up");
+		else
+			gq_request_retry(call->request, verdict->wait_ns);
+		return;
+	case GQ_VERDICT_READ:
+		reads_start(call, call->deadline_ns - now_ns);
+		return;
+	case GQ_VERDICT_ALLOW:
+		if (verdict->ticket) {
+			gq_verdict_done(&call->verdict);
+			call->verdict = *verdict;
+			*verdict = GQ_VERDICT_INIT;
+			options->commit(options->arg, call->verdict.ticket, on_committed, call);
+			return;
+		}
+		break;
+	case GQ_VERDICT_DENY:
+	case GQ_VERDICT_UNAVAILABLE:
+		break;
+	}
+	answer_verdict(call, verdict);
+}
+
+static int decide_create(struct call *call, int64_t now_ns, struct gq_verdict *verdict,
+			 struct gq_err *err)
+{
+	const struct gq_admission_options *options = &call->admission->options;
+
+	if (!call->reads && gq_pod_asks_for_gpu(call->pod)) {
+		call->reads = malloc(sizeof *call->reads);
+		if (!call->reads)
+			return gq_fail(err, GQ_ENOMEM, "out of memory");
+		call->reads->n = 0;
+	}
+	const struct gq_create create = {
+	    .pod = call->pod,
+	    .request_uid = call->review.uid,
+	    .user = call->review.user,
+	    .dry_run = call->review.dry_run,
+	    .now_ns = now_ns,
+	    .wall_s = gq_clock_wall_s(options->clock),
+	    .deadline_ns = call->deadline_ns,
+	    .reads = call->reads,
+	};
+	return gq_decide_create(options->ledger, &create, verdict, err);
+}
+
+static const char *or_empty(const char *text)
+{
+	return text ? text : "";
+}
+
+static int decide_binding(struct call *call, int64_t now_ns, struct gq_verdict *verdict,
+			  struct gq_err *err)
+{
+	static const char *const uid[] = {"metadata", "uid"};
+	static const char *const kind[] = {"target", "kind"};
+	static const char *const node[] = {"target", "name"};
+	const struct gq_review *review = &call->review;
+	const struct gq_admission_options *options = &call->admission->options;
+	const char *target_kind = or_empty(gq_review_object_string(review, kind, 2));
+	const struct gq_binding binding = {
+	    .namespace_ = review->namespace_,
+	    .name = review->name,
+	    .uid = or_empty(gq_review_object_string(review, uid, 2)),
+	    .node = or_empty(gq_review_object_string(review, node, 2)),
+	    .dry_run = review->dry_run,
+	    .now_ns = now_ns,
+	    .wall_s = gq_clock_wall_s(options->clock),
+	    .deadline_ns = call->deadline_ns,
+	};
+
+	if (!binding.name[0] || !binding.namespace_[0] || !binding.node[0] ||
+	    (target_kind[0] && strcmp(target_kind, "Node") != 0))
+		return gq_fail(err, GQ_EINVALID, "a Binding names a pod, its namespace and a Node");
+	return gq_decide_binding(options->ledger, &binding, verdict, err);
+}
+
+static bool is_core(const struct gq_review *review, const char *resource, const char *subresource)
+{
+	return review->group[0] == '\0' && strcmp(review->resource, resource) == 0 &&
+	       strcmp(review->subresource, subresource) == 0 &&
+	       strcmp(review->operation, "CREATE") == 0;
+}
+
+static void decide(struct call *call)
+{
+	struct gq_verdict verdict GQ_CLEANUP(gq_verdict_done) = GQ_VERDICT_INIT;
+	int64_t now_ns = gq_clock_mono_ns(call->admission->options.clock);
+	struct gq_err err = {0};
+	int code = 0;
+
+	if (call->pod) {
+		code = decide_create(call, now_ns, &verdict, &err);
+	} else if (is_core(&call->review, "pods", "binding") ||
+		   is_core(&call->review, "bindings", "")) {
+		code = decide_binding(call, now_ns, &verdict, &err);
+	} else {
+		verdict.kind = GQ_VERDICT_ALLOW;
+		verdict.reason = GQ_REASON_NOT_OURS;
+	}
+	if (code)
+		answer_bad(call->admission, call->request, &err);
+	else
+		proceed(call, &verdict, now_ns);
+}
+
+/* The ConfigMap that is to become the policy. */
+static int decide_policy(struct call *call, struct gq_verdict *verdict, struct gq_err *err)
+{
+	static const char *const key[] = {"data", "policy.yaml"};
+	const struct gq_admission_options *options = &call->admission->options;
+	const struct gq_review *review = &call->review;
+	struct gq_policy_problems problems GQ_CLEANUP(gq_policy_problems_done) = {0};
+	struct gq_policy *policy GQ_CLEANUP(gq_cleanup_policy) = NULL;
+	struct gq_buf list GQ_BUF_CLEANUP = GQ_BUF_INIT(32u << 10);
+
+	verdict->kind = GQ_VERDICT_ALLOW;
+	verdict->reason = GQ_REASON_NOT_OURS;
+	if (strcmp(review->resource, "configmaps") != 0 || !review->object ||
+	    strcmp(review->namespace_, options->policy_namespace) != 0 ||
+	    strcmp(review->name, options->policy_name) != 0)
+		return 0;
+	verdict->reason = GQ_REASON_POLICY;
+	const char *yaml = gq_review_object_string(review, key, 2);
+	if (!yaml) {
+		verdict->kind = GQ_VERDICT_DENY;
+		return gq_message_print(&verdict->message, GQ_LOCALE_EN, GQ_MSG_POLICY_NO_KEY,
+					&(struct gq_message_arg){"key", "policy.yaml"}, 1);
+	}
+	int code = gq_policy_parse(yaml, strlen(yaml), "", &policy, &problems, err);
+	if (code == GQ_ENOMEM)
+		return code;
+	if (!code)
+		return 0;
+	verdict->kind = GQ_VERDICT_DENY;
+	if (problems.n_items)
+		gq_policy_problems_print(&problems, "policy.yaml", &list);
+	else
+		gq_buf_puts(&list, err->msg);
+	return gq_message_print(&verdict->message, GQ_LOCALE_EN, GQ_MSG_POLICY_INVALID,
+				&(struct gq_message_arg){"problems", or_empty(list.data)}, 1);
+}
+
+/* ---- a new request ---- */
+
+static int read_pod(struct call *call, struct gq_err *err)
+{
+	static const char *const kind_key[] = {"kind"};
+	const struct gq_review *review = &call->review;
+	const char *kind = gq_review_object_string(review, kind_key, 1);
+
+	if (!review->object)
+		return gq_fail(err, GQ_EINVALID, "request.object is missing");
+	if (kind && strcmp(kind, "Pod") != 0)
+		return gq_fail(err, GQ_EINVALID, "request.object is no Pod");
+	int code = gq_pod_decode_tree(review->object, review->namespace_, &call->pod, err);
+	if (code)
+		return gq_err_prefix(err, code, "request.object: ");
+	if (review->namespace_[0] && strcmp(call->pod->namespace_, review->namespace_) != 0)
+		return gq_fail(err, GQ_EINVALID, "request.namespace and the pod's differ");
+	if (!call->pod->namespace_[0])
+		return gq_fail(err, GQ_EINVALID, "request.namespace is missing");
+	if (!call->pod->uid[0] && gq_pod_asks_for_gpu(call->pod))
+		return gq_fail(err, GQ_EINVALID, "request.object: metadata.uid is missing");
+	return 0;
+}
+
+static struct call *call_new(struct gq_admission *admission, struct gq_request *request,
+			     struct gq_err *err)
+{
+	struct call *call = calloc(1, sizeof *call);
+	int64_t timeout_ns = TIMEOUT_DEFAULT_NS;
+	size_t len;
+
+	if (!call) {
+		gq_fail(err, GQ_ENOMEM, "out of memory");
+		return NULL;
+	}
+	call->admission = admission;
+	call->request = request;
+	call->verdict = GQ_VERDICT_INIT;
+	const char *body = gq_request_body(request, &len);
+	int code = gq_timeout_of_query(gq_request_query(request), &timeout_ns, err);
+	if (!code)
+		code = gq_review_decode(body, len, &call->review, err);
+	if (!code && is_core(&call->review, "pods", "") &&
+	    strcmp(gq_request_path(request), "/validate-policy") != 0)
+		code = read_pod(call, err);
+	if (code) {
+		call_free(call);
+		return NULL;
+	}
+	if (timeout_ns > TIMEOUT_MAX_NS)
+		timeout_ns = TIMEOUT_MAX_NS;
+	call->deadline_ns = gq_request_received_ns(request) + timeout_ns;
+	return call;
+}
+
+void gq_admission_handle(struct gq_admission *admission, struct gq_request *request)
+{
+	struct call *call = gq_request_state(request);
+	struct gq_err err = {0};
+
+	if (!call) {
+		call = call_new(admission, request, &err);
+		if (!call) {
+			answer_bad(admission, request, &err);
+			return;
+		}
+		gq_request_set_state(request, call, call_free);
+	}
+	if (strcmp(gq_request_path(request), "/validate-policy") != 0) {
+		decide(call);
+		return;
+	}
+	struct gq_verdict verdict GQ_CLEANUP(gq_verdict_done) = GQ_VERDICT_INIT;
+	if (decide_policy(call, &verdict, &err))
+		answer_unavailable(admission, request, GQ_REASON_OVERLOADED, "out of memory");
+	else
+		answer_verdict(call, &verdict);
+}

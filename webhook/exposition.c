@@ -1,0 +1,57 @@
+#include "webhook/exposition.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+void gq_metric_family(struct gq_buf *out, const char *name, const char *type, const char *help)
+{
+	gq_buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void put_label_value(struct gq_buf *out, const char *value)
+{
+	for (const char *p = value; *p; p++) {
+		if (*p == '\n')
+			gq_buf_puts(out, "\\n");
+		else if (*p == '"' || *p == '\\')
+			gq_buf_append(out, (char[]){'\\', *p}, 2);
+		else
+			gq_buf_putc(out, *p);
+	}
+}
+
+static void put_name(struct gq_buf *out, const char *name, const struct gq_metric_label *labels)
+{
+	gq_buf_puts(out, name);
+	for (size_t i = 0; labels && labels[i].name; i++) {
+		gq_buf_printf(out, "%s%s=\"", i ? "," : "{", labels[i].name);
+		put_label_value(out, labels[i].value ? labels[i].value : "");
+		gq_buf_puts(out, labels[i + 1].name ? "\"" : "\"}");
+	}
+	gq_buf_putc(out, ' ');
+}
+
+void gq_metric_sample(struct gq_buf *out, const char *name, const struct gq_metric_label *labels,
+		      double value)
+{
+	put_name(out, name, labels);
+	if (isfinite(value) && value == floor(value) && fabs(value) < 1e15)
+		gq_buf_printf(out, "%.0f\n", value);
+	else
+		gq_buf_printf(out, "%.9g\n", value);
+}
+
+void gq_metric_sample_int(struct gq_buf *out, const char *name,
+			  const struct gq_metric_label *labels, int64_t value)
+{
+	put_name(out, name, labels);
+	gq_buf_printf(out, "%" PRId64 "\n", value);
+}
+
+void gq_metric_single(struct gq_buf *out, const char *name, const char *type, const char *help,
+		      double value)
+{
+	gq_metric_family(out, name, type, help);
+	gq_metric_sample(out, name, NULL, value);
+}

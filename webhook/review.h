@@ -1,0 +1,55 @@
+#ifndef GQ_WEBHOOK_REVIEW_H
+#define GQ_WEBHOOK_REVIEW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+/* AdmissionReview of admission.k8s.io/v1: the request as it is read, the response as it is written.
+ * Source: k8s.io/api/admission/v1; apiserver, admission/plugin/webhook/request/admissionreview.go. */
+
+struct json_object;
+
+/* Strings live as long as the review. */
+struct gq_review {
+	const char *uid;
+	const char *operation; /* CREATE, UPDATE, DELETE, CONNECT */
+	const char *group;     /* of request.resource; "" is core */
+	const char *resource;
+	const char *subresource;
+	const char *namespace_;
+	const char *name;
+	const char *user;
+	bool dry_run;
+	struct json_object *object; /* pruned; NULL when the request has none */
+	struct json_object *root;
+};
+
+/* Reads what anybody here looks at and checks the rest on the way. Errors, all of which mean HTTP 400:
+ * GQ_EINVALID malformed JSON (line and column), another kind or version, a missing or wrongly typed
+ * field; GQ_ETOOBIG over a cap. GQ_ENOMEM: 503. */
+int gq_review_decode(const char *body, size_t len, struct gq_review *ret_review, struct gq_err *err);
+void gq_review_done(struct gq_review *review);
+
+struct gq_review_answer {
+	const char *uid;
+	bool allowed;
+	int code;             /* refused: HTTP code inside the status; 403 */
+	const char *message;  /* refused: for people; may have several lines */
+	const char *const *warnings;
+	size_t n_warnings;
+	const char *const *audit; /* key, value, key, value, … */
+	size_t n_audit;           /* pairs */
+};
+
+/* Appends the response. Warnings are one line each, without control characters, at most 256 bytes
+ * (what the API server keeps when there are many). Returns out->code. */
+int gq_review_print(struct gq_buf *out, const struct gq_review_answer *answer);
+
+/* A string member at a path of keys of the review's object; NULL when it is absent or no string. */
+const char *gq_review_object_string(const struct gq_review *review, const char *const *keys,
+				    size_t n_keys);
+
+#endif
