@@ -118,7 +118,8 @@ int gq_buf_json_string(struct gq_buf *buf, const char *text, size_t len)
 		} else if (c == '\n') {
 			gq_buf_puts(buf, "\\n");
 		} else {
-			gq_buf_append(buf, (char[]){'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]}, 6);
+			gq_buf_append(buf, (char[]){'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]},
+				      6);
 		}
 		plain = ++i;
 	}

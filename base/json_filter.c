@@ -95,7 +95,7 @@ GQ_JSON_PART walk_key(struct gq_json_stream *s, const char **at, const char *end
 		if (s->lex.had_nul)
 			return fail_nul_key(s, p);
 		s->state = GQ_ST_COLON;
-		if (keep && (gq_json_key_end(s, p) || s->skip))
+		if (keep && (gq_json_key_end(s) || s->skip))
 			return false;
 	}
 	p = *at = skip_blank(s, p, end);
@@ -151,10 +151,12 @@ GQ_JSON_PART walk_value(struct gq_json_stream *s, const char **at, const char *e
 	}
 	lexed = s->state == GQ_ST_IN_STRING ? gq_lex_string(&s->lex, &p, end)
 					    : gq_lex_scalar(&s->lex, &p, end);
-	if (lexed == GQ_LEX_BAD)
-		return fail_lex(s, p);
+	/* first what was read, then what is wrong behind it: a full buffer is met in either way of
+	 * cutting the bytes, or in none */
 	if (keep && gq_json_text(s, *at, (size_t)(p - *at)))
 		return false;
+	if (lexed == GQ_LEX_BAD)
+		return fail_lex(s, p);
 	*at = p;
 	if (lexed == GQ_LEX_MORE || (keep && gq_json_text_end(s, p)))
 		return false;
@@ -241,7 +243,8 @@ static bool run(struct gq_json_stream *s, const char *p, const char *end)
 			continue;
 		}
 		/* the object may have no more than this many bytes from here */
-		uint64_t left = s->options.max_raw_bytes - (gq_json_offset(s, p) - s->object_offset);
+		uint64_t left =
+		    s->options.max_raw_bytes - (gq_json_offset(s, p) - s->object_offset);
 		const char *stop = (uint64_t)(end - p) > left ? p + left : end;
 		if (left == 0)
 			return gq_json_fail(s, gq_json_offset(s, p), GQ_ETOOBIG,

@@ -16,10 +16,9 @@
  * Refused with GQ_EINVALID: anything that is not RFC 8259 (single quotes, NaN, "1.", raw control
  * characters, comments, truncation, bytes behind the end), invalid UTF-8 (overlong, surrogates), a
  * lone \ud800 escape, \u0000 in a key anywhere, and a key that stands twice in an object on a kept
- * path or in a kept value. Refused with GQ_ETOOBIG: nesting deeper than GQ_JSON_DEPTH_MAX, an object
- * over the caps. Messages name line and column, both from 1, the column in bytes; of the input they
- * hold one escaped byte at most.
- * Source: RFC 8259. */
+ * path or in a kept value. Refused with GQ_ETOOBIG: nesting deeper than GQ_JSON_DEPTH_MAX, an
+ * object over the caps. Messages name line and column, both from 1, the column in bytes; of the
+ * input they hold one escaped byte at most. Source: RFC 8259. */
 
 #define GQ_JSON_DEPTH_MAX 128
 
@@ -45,7 +44,7 @@ enum gq_json_shape {
 			     comes with gq_json_stream_end(), when nothing can be wrong any more */
 	GQ_JSON_WATCH,    /* documents {"type": T, "object": O} one after the other, any white space
 			     between; an item per document is its O; keep applies to O */
-	GQ_JSON_LIST,     /* one document {…, "items": [O, …]}; an item per O; keep applies to O */
+	GQ_JSON_LIST, /* one document {…, "items": [O, …]}; an item per O; keep applies to O */
 };
 
 struct gq_json_stream_options {

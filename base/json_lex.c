@@ -115,12 +115,9 @@ bool gq_lex_scalar_start(struct gq_json_lex *lex, char first)
 	case 'n':
 		lex->literal_rest = "null";
 		return true;
-	case '-':
-		lex->scalar = GQ_SCALAR_MINUS;
-		return true;
 	default:
-		lex->scalar = GQ_SCALAR_MINUS;
-		return first >= '0' && first <= '9';
+		lex->scalar = GQ_SCALAR_NUMBER;
+		return first == '-' || (first >= '0' && first <= '9');
 	}
 }
 
@@ -146,6 +143,10 @@ static int number_step(enum gq_lex_scalar state, char c)
 	bool e = c == 'e' || c == 'E';
 
 	switch (state) {
+	case GQ_SCALAR_NUMBER:
+		if (c == '-')
+			return GQ_SCALAR_MINUS;
+		/* fall through */
 	case GQ_SCALAR_MINUS:
 		return !digit ? -1 : c == '0' ? GQ_SCALAR_ZERO : GQ_SCALAR_INT;
 	case GQ_SCALAR_ZERO:
@@ -187,8 +188,8 @@ enum gq_lex_result gq_lex_scalar(struct gq_json_lex *lex, const char **at, const
 		return GQ_LEX_MORE;
 	if (state == GQ_SCALAR_ZERO && *p >= '0' && *p <= '9')
 		lex->why = "a number that begins with 0";
-	else if (state == GQ_SCALAR_ZERO || state == GQ_SCALAR_INT ||
-		 state == GQ_SCALAR_FRACTION || state == GQ_SCALAR_EXPONENT)
+	else if (state == GQ_SCALAR_ZERO || state == GQ_SCALAR_INT || state == GQ_SCALAR_FRACTION ||
+		 state == GQ_SCALAR_EXPONENT)
 		return GQ_LEX_DONE;
 	else
 		lex->why = "a number without a digit here";
@@ -252,7 +253,8 @@ size_t gq_lex_unescape(char *text, size_t len)
 		uint32_t c = four_digits(text + from + 2);
 		from += 6;
 		if (c >= 0xD800 && c < 0xDC00) {
-			c = 0x10000 + ((c - 0xD800) << 10) + (four_digits(text + from + 2) - 0xDC00);
+			c = 0x10000 + ((c - 0xD800) << 10) +
+			    (four_digits(text + from + 2) - 0xDC00);
 			from += 6;
 		}
 		to += put_utf8(text + to, c);

@@ -25,6 +25,7 @@ enum gq_lex_mid {
 
 enum gq_lex_scalar {
 	GQ_SCALAR_LITERAL,
+	GQ_SCALAR_NUMBER, /* at the start of one */
 	GQ_SCALAR_MINUS,
 	GQ_SCALAR_ZERO,
 	GQ_SCALAR_INT,
@@ -91,8 +92,8 @@ static inline const char *gq_lex_plain(const char *p, const char *end)
 		uint64_t v;
 		memcpy(&v, p, 8);
 		uint64_t quote = v ^ ones * '"', slash = v ^ ones * '\\';
-		uint64_t odd = v | (v - ones * 0x20) | ((quote - ones) & ~quote) |
-			       ((slash - ones) & ~slash);
+		uint64_t odd =
+		    v | (v - ones * 0x20) | ((quote - ones) & ~quote) | ((slash - ones) & ~slash);
 		/* a borrow can only mark bytes above one that is marked rightly */
 		if (odd & ones * 0x80)
 			break;
@@ -139,7 +140,8 @@ static inline enum gq_lex_result gq_lex_string(struct gq_json_lex *lex, const ch
 	}
 }
 
-/* Starts a number or a literal at its first byte, without consuming it. False: no value starts so. */
+/* Starts a number or a literal at its first byte, without consuming it. False: no value starts so.
+ */
 bool gq_lex_scalar_start(struct gq_json_lex *lex, char first);
 
 /* Reads on in it. DONE: *at is at the first byte that does not belong to it. Numbers are DONE only

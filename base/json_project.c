@@ -14,12 +14,9 @@ static const struct {
 	bool strict; /* of another type, or longer: malformed; else as if it were absent */
 	bool number;
 } slot_rules[GQ_SLOTS] = {
-    [GQ_SLOT_TYPE] = {64, true, false},
-    [GQ_SLOT_VERSION] = {256, false, false},
-    [GQ_SLOT_KIND] = {256, true, false},
-    [GQ_SLOT_REASON] = {256, false, false},
-    [GQ_SLOT_CODE] = {24, false, true},
-    [GQ_SLOT_LIST_VERSION] = {256, true, false},
+    [GQ_SLOT_TYPE] = {64, true, false},       [GQ_SLOT_VERSION] = {256, false, false},
+    [GQ_SLOT_KIND] = {256, true, false},      [GQ_SLOT_REASON] = {256, false, false},
+    [GQ_SLOT_CODE] = {24, false, true},       [GQ_SLOT_LIST_VERSION] = {256, true, false},
     [GQ_SLOT_CONTINUE] = {8192, true, false},
 };
 
@@ -64,10 +61,12 @@ int gq_json_fail_found(struct gq_json_stream *s, const char *p, const char *what
 	return gq_json_fail(s, gq_json_offset(s, p), GQ_EINVALID, found);
 }
 
-int gq_json_fail_buf(struct gq_json_stream *s, const char *p, int code)
+int gq_json_fail_buf(struct gq_json_stream *s, const struct gq_buf *buf)
 {
-	return gq_json_fail(s, gq_json_offset(s, p), code,
-			    code == GQ_ENOMEM ? "out of memory" : "too large an object to keep");
+	if (buf->code == GQ_ENOMEM)
+		return gq_fail(&s->err, buf->code, "out of memory");
+	return gq_fail(&s->err, buf->code, "line %" PRIu64 ": more than %zu bytes to keep", s->line,
+		       buf->max);
 }
 
 void gq_json_slot_init(struct gq_json_stream *s, enum gq_json_slot slot)
@@ -114,7 +113,7 @@ void gq_json_begin(struct gq_json_stream *s, const char *p)
 int gq_json_key_text(struct gq_json_stream *s, const char *p, size_t len)
 {
 	if (gq_buf_append(&s->keys.bytes, p, len))
-		return gq_json_fail_buf(s, p, s->keys.bytes.code);
+		return gq_json_fail_buf(s, &s->keys.bytes);
 	return 0;
 }
 
@@ -126,7 +125,7 @@ static const struct gq_json_keep *find(const struct gq_json_keep *keep, const ch
 	return NULL;
 }
 
-static int emit_key(struct gq_json_stream *s, const char *p, const char *key, size_t len)
+static int emit_key(struct gq_json_stream *s, const char *key, size_t len)
 {
 	struct gq_json_frame *frame = &s->frames[s->depth];
 
@@ -140,10 +139,10 @@ static int emit_key(struct gq_json_stream *s, const char *p, const char *key, si
 		gq_buf_append(&s->out, key, len);
 		gq_buf_putc(&s->out, '"');
 	}
-	return gq_buf_putc(&s->out, ':') ? gq_json_fail_buf(s, p, s->out.code) : 0;
+	return gq_buf_putc(&s->out, ':') ? gq_json_fail_buf(s, &s->out) : 0;
 }
 
-int gq_json_key_end(struct gq_json_stream *s, const char *p)
+int gq_json_key_end(struct gq_json_stream *s)
 {
 	struct gq_json_frame *frame = &s->frames[s->depth];
 	struct gq_buf *bytes = &s->keys.bytes;
@@ -159,7 +158,7 @@ int gq_json_key_end(struct gq_json_stream *s, const char *p)
 	if (code == GQ_EINVALID)
 		return gq_json_fail(s, s->key_offset, code, "this key stands twice in its object");
 	if (code)
-		return gq_json_fail_buf(s, p, code);
+		return gq_fail(&s->err, code, "out of memory");
 	key = bytes->data + s->key_at;
 
 	s->value = (struct gq_json_fate){0};
@@ -179,7 +178,7 @@ int gq_json_key_end(struct gq_json_stream *s, const char *p)
 	if (s->value.role == GQ_AS_EVENT_OBJECT)
 		s->value.emit = true, s->value.keep = s->options.keep;
 	else if (s->value.emit)
-		return emit_key(s, p, key, len);
+		return emit_key(s, key, len);
 	if (!s->value.role && !s->slot) {
 		s->skip = true;
 		s->skip_depth = s->depth;
@@ -244,7 +243,7 @@ int gq_json_value(struct gq_json_stream *s, const char *p)
 		if (frame->fate.role == GQ_AS_ITEMS)
 			s->value = (struct gq_json_fate){s->options.keep, GQ_AS_OBJECT, true};
 		else if (frame->some && gq_buf_putc(&s->out, ','))
-			return gq_json_fail_buf(s, p, s->out.code);
+			return gq_json_fail_buf(s, &s->out);
 		frame->some = true;
 	}
 	if (s->value.role && (code = check_role(s, p)))
@@ -263,10 +262,10 @@ int gq_json_text(struct gq_json_stream *s, const char *p, size_t len)
 	struct gq_buf *slot = &s->slots[s->slot];
 
 	if (s->value.emit && gq_buf_append(&s->out, p, len))
-		return gq_json_fail_buf(s, p, s->out.code);
+		return gq_json_fail_buf(s, &s->out);
 	if (s->slot && gq_buf_append(slot, p, len) &&
 	    (slot->code == GQ_ENOMEM || slot_rules[s->slot].strict))
-		return gq_json_fail_buf(s, p, slot->code);
+		return gq_json_fail_buf(s, slot);
 	return 0;
 }
 
@@ -305,7 +304,7 @@ int gq_json_open(struct gq_json_stream *s, const char *p)
 	*frame = (struct gq_json_frame){.fate = s->value};
 	gq_json_keys_open(&s->keys, &frame->keys);
 	if (frame->fate.emit && gq_buf_putc(&s->out, *p))
-		return gq_json_fail_buf(s, p, s->out.code);
+		return gq_json_fail_buf(s, &s->out);
 	return 0;
 }
 
@@ -338,7 +337,7 @@ int gq_json_close(struct gq_json_stream *s, const char *p)
 	enum gq_json_role role = frame->fate.role;
 
 	if (frame->fate.emit && gq_buf_putc(&s->out, *p))
-		return gq_json_fail_buf(s, p, s->out.code);
+		return gq_json_fail_buf(s, &s->out);
 	gq_json_keys_close(&s->keys, &frame->keys);
 	if (role == GQ_AS_ITEMS || role == GQ_AS_EVENT_OBJECT)
 		s->have_object = true;

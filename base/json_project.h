@@ -30,13 +30,13 @@ enum gq_json_state {
 /* What a value is to us, apart from being kept or not. */
 enum gq_json_role {
 	GQ_AS_NONE,
-	GQ_AS_EVENT,     /* a watch's {"type", "object"} */
-	GQ_AS_LIST,      /* the document of a list */
-	GQ_AS_LIST_META, /* its metadata */
-	GQ_AS_ITEMS,     /* its items */
-	GQ_AS_OBJECT,    /* an object to be pruned */
+	GQ_AS_EVENT,        /* a watch's {"type", "object"} */
+	GQ_AS_LIST,         /* the document of a list */
+	GQ_AS_LIST_META,    /* its metadata */
+	GQ_AS_ITEMS,        /* its items */
+	GQ_AS_OBJECT,       /* an object to be pruned */
 	GQ_AS_EVENT_OBJECT, /* the same, in a watch: may be a Status */
-	GQ_AS_META,      /* its metadata */
+	GQ_AS_META,         /* its metadata */
 };
 
 /* Strings taken out of the stream, whether kept or not. */
@@ -69,9 +69,9 @@ struct gq_json_stream {
 	struct gq_json_stream_options options;
 	struct gq_json_lex lex;
 	enum gq_json_state state;
-	bool skip;           /* inside of a dropped value… */
-	unsigned skip_depth; /* …that began at this depth */
-	unsigned depth;      /* containers open */
+	bool skip;                          /* inside of a dropped value… */
+	unsigned skip_depth;                /* …that began at this depth */
+	unsigned depth;                     /* containers open */
 	char closer[GQ_JSON_DEPTH_MAX + 1]; /* by depth: '}' or ']' */
 	struct gq_json_frame frames[GQ_JSON_DEPTH_MAX + 1];
 	struct gq_json_fate value; /* the value that comes next or is being read */
@@ -105,8 +105,9 @@ static inline uint64_t gq_json_offset(const struct gq_json_stream *s, const char
 int gq_json_fail(struct gq_json_stream *s, uint64_t offset, int code, const char *what);
 /* GQ_EINVALID at p, with the byte there. */
 int gq_json_fail_found(struct gq_json_stream *s, const char *p, const char *what);
-/* An append failed with code. */
-int gq_json_fail_buf(struct gq_json_stream *s, const char *p, int code);
+/* An append to buf failed. No column: where a full buffer is seen hangs on how the bytes were cut.
+ */
+int gq_json_fail_buf(struct gq_json_stream *s, const struct gq_buf *buf);
 
 /* A document opens; its '{' is at p and not consumed yet. */
 void gq_json_begin(struct gq_json_stream *s, const char *p);
@@ -114,7 +115,7 @@ void gq_json_begin(struct gq_json_stream *s, const char *p);
 /* Bytes of a key, without its quotes. */
 int gq_json_key_text(struct gq_json_stream *s, const char *p, size_t len);
 /* It is complete. Sets what becomes of its value; s->skip: dropped. */
-int gq_json_key_end(struct gq_json_stream *s, const char *p);
+int gq_json_key_end(struct gq_json_stream *s);
 
 /* A value begins at p, which is not consumed. s->skip: it is dropped after all. */
 int gq_json_value(struct gq_json_stream *s, const char *p);

@@ -10,18 +10,18 @@ enum gq_log_level { GQ_LOG_DEBUG, GQ_LOG_INFO, GQ_LOG_WARN, GQ_LOG_ERROR };
 enum gq_log_format { GQ_LOG_TEXT, GQ_LOG_JSON };
 
 struct gq_log_field {
-	const char *key;    /* NULL ends the list */
-	const char *text;   /* NULL: number is meant */
+	const char *key;  /* NULL ends the list */
+	const char *text; /* NULL: number is meant */
 	int64_t number;
 };
 
-static inline const char *gq_log_text(const char *text)
+static inline const char *gq_log_text_(const char *text)
 {
 	return text ? text : "";
 }
 
 /* Fields for gq_log(): a string (NULL prints as empty), an integer. */
-#define GQ_S(k, v) ((struct gq_log_field){.key = (k), .text = gq_log_text(v)})
+#define GQ_S(k, v) ((struct gq_log_field){.key = (k), .text = gq_log_text_(v)})
 #define GQ_I(k, v) ((struct gq_log_field){.key = (k), .number = (int64_t)(v)})
 
 /* gq_log(GQ_LOG_INFO, "policy accepted", GQ_S("hash", hash), GQ_I("tenants", n)); */

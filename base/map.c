@@ -61,9 +61,8 @@ unsigned long long gq_hash(const void *bytes, size_t len)
 	const unsigned char *p = bytes;
 
 	pthread_once(&sip_once, sip_seed);
-	uint64_t v[4] = {
-	    sip_key[0] ^ 0x736f6d6570736575u, sip_key[1] ^ 0x646f72616e646f6du,
-	    sip_key[0] ^ 0x6c7967656e657261u, sip_key[1] ^ 0x7465646279746573u};
+	uint64_t v[4] = {sip_key[0] ^ 0x736f6d6570736575u, sip_key[1] ^ 0x646f72616e646f6du,
+			 sip_key[0] ^ 0x6c7967656e657261u, sip_key[1] ^ 0x7465646279746573u};
 	size_t left = len;
 	uint64_t m = 0;
 	for (; left >= 8; left -= 8, p += 8) {
@@ -104,8 +103,8 @@ static struct entry *find(const struct gq_map *map, uint64_t hash, const char *k
 
 	for (;; at = (at + 1) & (map->cap - 1)) {
 		struct entry *e = &map->entries[at];
-		if (!e->key || (e->hash == hash && e->key_len == key_len &&
-				memcmp(e->key, key, key_len) == 0))
+		if (!e->key ||
+		    (e->hash == hash && e->key_len == key_len && memcmp(e->key, key, key_len) == 0))
 			return e;
 	}
 }

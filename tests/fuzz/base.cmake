@@ -1,0 +1,1 @@
+gq_fuzzer(json_filter LINKS gq_base)
