@@ -1,0 +1,1 @@
+gq_fuzzer(policy LINKS gq_quota)

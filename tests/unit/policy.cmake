@@ -1,0 +1,7 @@
+foreach(name message policy policy_check policy_class policy_memory policy_report policy_rules
+    policy_tenant policy_time policy_value policy_yaml pool)
+  gq_unit_test(${name} LINKS gq_quota)
+endforeach()
+target_link_options(test_policy_memory PRIVATE
+  -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup)
+gq_fuzz_replay(policy LINKS gq_quota)
