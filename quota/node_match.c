@@ -10,13 +10,29 @@
 #define SLOTS_MAX 8          /* labels of one selector that tell the class */
 #define ALTERNATIVES_MAX 256 /* combinations of their values */
 
+/* Comparisons for one pod, so that no selector, however long, keeps a worker for long. A pod that
+ * needs more is matched as one that may land anywhere. */
+#define COMPARISONS_MAX 500000
+
 struct matcher {
 	const struct gq_node_snapshot *s;
 	const struct gq_pod *pod;
 	const char *resources[RESOURCES_MAX];
 	size_t n_resources;
+	size_t comparisons; /* left */
 	struct gq_candidates *out;
 };
+
+static bool spend(struct matcher *m, size_t comparisons)
+{
+	if (comparisons > m->comparisons) {
+		m->comparisons = 0;
+		m->out->overflow = true;
+		return false;
+	}
+	m->comparisons -= comparisons;
+	return true;
+}
 
 static int candidate_cmp(const struct gq_candidate *a, int class_id, int64_t mib)
 {
@@ -129,13 +145,15 @@ static bool field_holds(const struct gq_requirement *requirement, const char *no
 }
 
 /* whole: of this very node. Else of its shape, and what a shape does not tell is taken to hold. */
-static bool term_holds(const struct matcher *m, const struct gq_node_term *term,
+static bool term_holds(struct matcher *m, const struct gq_node_term *term,
 		       const struct gq_node *node, bool whole)
 {
 	if (term->n_expressions == 0 && term->n_fields == 0)
 		return false;
 	for (size_t i = 0; i < term->n_expressions; i++) {
 		const struct gq_requirement *requirement = &term->expressions[i];
+		if (!spend(m, 1 + requirement->n_values))
+			return false;
 		if (!whole && gq_node_left_out(m->s, requirement->key))
 			continue;
 		if (!requirement_holds(requirement, gq_label_get(node->labels, node->n_labels,
@@ -143,15 +161,18 @@ static bool term_holds(const struct matcher *m, const struct gq_node_term *term,
 			return false;
 	}
 	for (size_t i = 0; whole && i < term->n_fields; i++)
-		if (!field_holds(&term->fields[i], node->name))
+		if (!spend(m, 1 + term->fields[i].n_values) ||
+		    !field_holds(&term->fields[i], node->name))
 			return false;
 	return true;
 }
 
-static bool selector_holds(const struct matcher *m, const struct gq_node *node, bool whole)
+static bool selector_holds(struct matcher *m, const struct gq_node *node, bool whole)
 {
 	const struct gq_pod *pod = m->pod;
 
+	if (!spend(m, 1 + pod->n_node_selector))
+		return false;
 	for (size_t i = 0; i < pod->n_node_selector; i++) {
 		const struct gq_label *want = &pod->node_selector[i];
 		if (!whole && gq_node_left_out(m->s, want->key))
@@ -203,9 +224,10 @@ static bool resources_offered(const struct matcher *m, const struct gq_node *nod
 	return true;
 }
 
-static bool fits(const struct matcher *m, const struct gq_node *node, bool whole)
+static bool fits(struct matcher *m, const struct gq_node *node, bool whole)
 {
 	return selector_holds(m, node, whole) && resources_offered(m, node) &&
+	       spend(m, node->n_taints * m->pod->n_tolerations) &&
 	       taints_tolerated(m->pod, node);
 }
 
@@ -228,7 +250,7 @@ static bool needs_nodes(const struct matcher *m)
 	return false;
 }
 
-static void match_indexed(const struct matcher *m, const char *key, const char *value)
+static void match_indexed(struct matcher *m, const char *key, const char *value)
 {
 	const struct gq_node_snapshot *s = m->s;
 
@@ -259,7 +281,7 @@ static const struct gq_requirement *pinning(const struct matcher *m,
 }
 
 /* Pods that name nodes one by one: looks up those, and no other. False: the pod is not such. */
-static bool match_pinned(const struct matcher *m)
+static bool match_pinned(struct matcher *m)
 {
 	const struct gq_pod *pod = m->pod;
 	const char *key;
@@ -279,12 +301,13 @@ static bool match_pinned(const struct matcher *m)
 	for (size_t i = 0; i < pod->n_affinity; i++) {
 		const struct gq_requirement *pin = pinning(m, &pod->affinity[i], &key);
 		for (size_t k = 0; pin && k < pin->n_values; k++)
-			match_indexed(m, key, pin->values[k]);
+			if (spend(m, 1))
+				match_indexed(m, key, pin->values[k]);
 	}
 	return true;
 }
 
-static void match_shapes(const struct matcher *m, bool whole)
+static void match_shapes(struct matcher *m, bool whole)
 {
 	const struct gq_node_snapshot *s = m->s;
 
@@ -415,7 +438,10 @@ static bool match_selector(const struct matcher *m)
 void gq_node_snapshot_match(const struct gq_node_snapshot *snapshot, const struct gq_pod *pod,
 			    struct gq_candidates *ret_candidates)
 {
-	struct matcher m = {.s = snapshot, .pod = pod, .out = ret_candidates};
+	struct matcher m = {.s = snapshot,
+			    .pod = pod,
+			    .comparisons = COMPARISONS_MAX,
+			    .out = ret_candidates};
 
 	if (*pod->node_name) {
 		gq_node_snapshot_match_node(snapshot, pod->node_name, ret_candidates);
@@ -428,7 +454,7 @@ void gq_node_snapshot_match(const struct gq_node_snapshot *snapshot, const struc
 	bool whole = needs_nodes(&m);
 	if (!whole || !match_pinned(&m))
 		match_shapes(&m, whole);
-	if (ret_candidates->n || ret_candidates->unknown)
+	if (ret_candidates->n || ret_candidates->unknown || ret_candidates->overflow)
 		return;
 	reset(ret_candidates, GQ_FROM_SELECTOR);
 	if (!match_selector(&m))

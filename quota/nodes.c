@@ -26,17 +26,36 @@ static uint64_t hash_number(uint64_t seed, uint64_t number)
 	return fold(seed + 0x9E3779B97F4A7C15u, number ^ 0xD6E8FEB86659FD93u ^ seed);
 }
 
+/* The last 8 bytes of a text, or all of a shorter one, in loads of fixed size. */
+static uint64_t last_word(const char *text, size_t len)
+{
+	uint64_t word = 0;
+	uint32_t low, high;
+
+	if (len >= 8) {
+		memcpy(&word, text + len - 8, 8);
+	} else if (len >= 4) {
+		memcpy(&low, text, 4);
+		memcpy(&high, text + len - 4, 4);
+		word = (uint64_t)high << 32 | low;
+	} else if (len > 0) {
+		word = (uint64_t)(unsigned char)text[0] |
+		       (uint64_t)(unsigned char)text[len / 2] << 8 |
+		       (uint64_t)(unsigned char)text[len - 1] << 16;
+	}
+	return word;
+}
+
 static uint64_t hash_text(uint64_t seed, const char *text)
 {
 	size_t len = strlen(text);
 	uint64_t hash = seed ^ (len * 0xA0761D6478BD642Fu), word;
 
-	for (; len >= 8; len -= 8, text += 8) {
-		memcpy(&word, text, 8);
+	for (size_t at = 0; at + 8 < len; at += 8) {
+		memcpy(&word, text + at, 8);
 		hash = fold(hash + 0x9E3779B97F4A7C15u, word ^ 0xE7037ED1A0B428DBu ^ seed);
 	}
-	word = 0;
-	memcpy(&word, text, len);
+	word = last_word(text, len);
 	return fold(hash + 0x8EBC6AF09C88C6E3u, word ^ 0x589965CC75374CC3u ^ seed);
 }
 
@@ -140,12 +159,12 @@ static uint64_t hash_state(uint64_t seed, const struct gq_node *node)
 
 static uint64_t hash_labels(uint64_t seed, const struct gq_node *node, uint64_t *ret_hostname)
 {
-	uint64_t sum = 0;
+	uint64_t sum = 0, hostname = hash_text(seed, HOSTNAME_LABEL);
 
 	for (size_t i = 0; i < node->n_labels; i++) {
-		const struct gq_label *label = &node->labels[i];
-		uint64_t h = hash_label(seed, label->key, label->value);
-		if (strcmp(label->key, HOSTNAME_LABEL) == 0)
+		uint64_t key = hash_text(seed, node->labels[i].key);
+		uint64_t h = hash_text(key, node->labels[i].value);
+		if (key == hostname)
 			*ret_hostname = h;
 		else
 			sum += h;

@@ -11,8 +11,8 @@
 
 /* Which classes a pod may land on: an immutable snapshot of the nodes and the matching of pods
  * against it. Nodes that differ in nothing a selector can usefully tell share a shape, so that
- * matching costs the number of shapes (tens), not of nodes (thousands). Labels with many values,
- * like kubernetes.io/hostname, stay out of shapes and are looked at only for pods that name them. */
+ * matching costs the number of shapes (tens), not of nodes (thousands). Labels with many values
+ * (kubernetes.io/hostname) stay out of shapes and are looked at only for pods that name them. */
 
 /* What the ledger knows of one node. evidence is the last state of the node whose labels told its
  * class, and keeps telling it when the labels vanish; NULL when they never did. */
@@ -42,8 +42,8 @@ uint64_t gq_node_snapshot_generation(const struct gq_node_snapshot *snapshot);
  * matched again only when it changes, or with another table. */
 uint64_t gq_node_snapshot_fingerprint(const struct gq_node_snapshot *snapshot);
 
-/* How one node is read: its class by the stable evidence. class_id GQ_CLASS_NONE: never known, or no
- * such node. A model whose variant is not told is returned as the model. */
+/* How one node is read: its class by the stable evidence. class_id GQ_CLASS_NONE: never known, or
+ * no such node. A model whose variant is not told is returned as the model. */
 struct gq_class_reading gq_node_snapshot_read(const struct gq_node_snapshot *snapshot,
 					      const char *node_name);
 
@@ -63,9 +63,11 @@ enum gq_candidates_source {
 
 struct gq_candidates {
 	enum gq_candidates_source source;
-	/* Fits a GPU node whose class was never known: every class with a limit, besides those listed. */
+	/* Fits a GPU node whose class was never known: every class with a limit, besides those
+	 * listed. */
 	bool unknown;
-	bool overflow; /* more than GQ_CANDIDATES_MAX: treat as unknown too */
+	/* More than GQ_CANDIDATES_MAX, or selectors too long to try: treat as unknown too. */
+	bool overflow;
 	size_t n;
 	struct gq_candidate items[GQ_CANDIDATES_MAX]; /* leaf classes, each pair once, sorted */
 };

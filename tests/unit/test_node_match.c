@@ -517,6 +517,160 @@ static void test_overflow(void **state)
 	}
 }
 
+static unsigned next_random(unsigned *seed, unsigned below)
+{
+	*seed = *seed * 1103515245u + 12345u;
+	return (*seed >> 16) % below;
+}
+
+static void random_requirement(unsigned *seed, struct gq_buf *out)
+{
+	static const char *const keys[] = {"pool", "serial", HOST, PRODUCT, "rare"};
+	static const char *const lists[] = {"in", "notin"};
+	const char *key = keys[next_random(seed, N(keys))];
+	unsigned at = next_random(seed, 40), to = next_random(seed, 40);
+
+	switch (next_random(seed, 6)) {
+	case 0:
+		gq_buf_printf(out, "%s %s", key, next_random(seed, 2) ? "exists" : "absent");
+		break;
+	case 1:
+		gq_buf_printf(out, "serial %s %u", next_random(seed, 2) ? ">" : "<", at);
+		break;
+	case 2:
+		gq_buf_printf(out, "pool %s p%u|p%u", lists[at % 2], at % 4, to % 4);
+		break;
+	case 3:
+		gq_buf_printf(out, "serial %s %u|%u", lists[to % 2], at, to);
+		break;
+	case 4:
+		gq_buf_printf(out, HOST " %s n%u|n%u", lists[(at + to) % 2], at, to);
+		break;
+	default:
+		gq_buf_printf(out, PRODUCT " %s %s", lists[at % 2],
+			      to % 2 ? "NVIDIA-L4" : "NVIDIA-A100-SXM4-80GB");
+	}
+}
+
+static void random_affinity(unsigned *seed, struct gq_buf *out)
+{
+	for (unsigned terms = 1 + next_random(seed, 3), t = 0; t < terms; t++) {
+		unsigned n = 1 + next_random(seed, 3);
+		gq_buf_puts(out, t ? " || " : "");
+		for (unsigned i = 0; i < n; i++) {
+			gq_buf_puts(out, i ? " && " : "");
+			random_requirement(seed, out);
+		}
+		if (next_random(seed, 4) == 0)
+			gq_buf_printf(out, " && @metadata.name %s n%u",
+				      next_random(seed, 2) ? "in" : "notin", next_random(seed, 40));
+	}
+}
+
+/* The bit of a class among candidates; 0 when it is none. */
+static uint64_t bit_of(const struct gq_candidates *c, int class_id)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (c->items[i].class_id == class_id)
+			return UINT64_C(1) << i;
+	return 0;
+}
+
+/* Whatever is shared between nodes: all of them together answer as each of them alone. */
+static void test_as_each_node_alone(void **state)
+{
+	enum { COUNT = 40, PODS = 400 };
+	static const char *const products[] = {A40, A80, H80, PRODUCT "=NVIDIA-L4", "none=1"};
+	static char text[COUNT][2][256];
+	static struct fixture_spec specs[COUNT];
+	struct gq_node_snapshot *alone[COUNT];
+	unsigned seed = 7, fitting = 0;
+	struct pod_of_text p;
+
+	for (unsigned i = 0; i < COUNT; i++) {
+		(void)snprintf(text[i][0], sizeof text[i][0], "n%u", i);
+		(void)snprintf(text[i][1], sizeof text[i][1],
+			       "%s," HOST "=n%u,pool=p%u,serial=%u%s", products[next_random(&seed, N(products))], i, i % 3, i,
+			       i % 7 ? "" : ",rare=x");
+		specs[i] = (struct fixture_spec){text[i][0], text[i][1], i % 11 ? GPU8 : "",
+						 i % 5 ? "" : "gpu=yes:NoSchedule"};
+		alone[i] = fixture_snapshot(*state, &specs[i], 1);
+		assert_non_null(alone[i]);
+	}
+	GQ_CLEANUP(gq_cleanup_node_snapshot) struct gq_node_snapshot *all =
+	    fixture_snapshot(*state, specs, COUNT);
+	assert_non_null(all);
+	for (unsigned i = 0; i < PODS; i++) {
+		GQ_BUF_CLEANUP struct gq_buf affinity = GQ_BUF_INIT(4096);
+		struct gq_candidates together, one;
+		uint64_t found = 0;
+		bool unknown = false;
+		random_affinity(&seed, &affinity);
+		parse_pod(&p, &(struct match_case){.affinity = affinity.data,
+						   .tolerations = i % 2 ? "gpu:" : NULL});
+		gq_node_snapshot_match(all, &p.pod, &together);
+		bool nodes = together.source == GQ_FROM_NODES;
+		for (unsigned k = 0; k < COUNT; k++) {
+			gq_node_snapshot_match(alone[k], &p.pod, &one);
+			if (one.source != GQ_FROM_NODES)
+				continue;
+			unknown |= one.unknown;
+			uint64_t bit = one.n ? bit_of(&together, one.items[0].class_id) : 0;
+			if (one.n && (!nodes || !bit))
+				fail_msg("pod %u: n%u is missing (%s)", i, k, affinity.data);
+			found |= bit;
+		}
+		if (nodes && (found != (UINT64_C(1) << together.n) - 1 ||
+			      unknown != together.unknown))
+			fail_msg("pod %u: other candidates (%s)", i, affinity.data);
+		assert_int_equal(nodes, found || unknown);
+		fitting += nodes;
+	}
+	assert_in_range(fitting, PODS / 4, PODS - PODS / 10); /* both kinds were tried */
+	for (unsigned i = 0; i < COUNT; i++)
+		gq_node_snapshot_unref(alone[i]);
+}
+
+/* A selector that would take long to try is answered as a pod that may land anywhere. */
+static void test_endless_selector(void **state)
+{
+	enum { COUNT = 300, VALUES = 2000 };
+	static char text[COUNT][2][256];
+	static struct fixture_spec specs[COUNT];
+	static const char *values[VALUES];
+	static const struct gq_gpu_ask ask = {"main", GQ_ROLE_MAIN, &one_nvidia, 1};
+	struct gq_requirement requirement = {HOST, GQ_OP_NOT_IN, values, VALUES};
+	struct gq_requirement both[] = {requirement, {"rack", GQ_OP_EXISTS, NULL, 0}};
+	struct gq_node_term term = {both, 2, NULL, 0};
+	const struct gq_pod pod = {.node_name = "", .asks = &ask, .n_asks = 1,
+				   .has_affinity = true, .affinity = &term, .n_affinity = 1};
+	struct gq_candidates c;
+
+	for (size_t i = 0; i < VALUES; i++)
+		values[i] = "elsewhere";
+	for (size_t i = 0; i < COUNT; i++) {
+		(void)snprintf(text[i][0], sizeof text[i][0], "n%zu", i);
+		(void)snprintf(text[i][1], sizeof text[i][1], A80 "," HOST "=n%zu,rack=r", i);
+		specs[i] = (struct fixture_spec){text[i][0], text[i][1], GPU8, ""};
+		values[i] = text[i][0]; /* every node is named, so that all must be tried */
+	}
+	GQ_CLEANUP(gq_cleanup_node_snapshot) struct gq_node_snapshot *s =
+	    fixture_snapshot(*state, specs, COUNT);
+	assert_non_null(s);
+	gq_node_snapshot_match(s, &pod, &c);
+	assert_true(c.overflow);
+	assert_int_equal(c.source, GQ_FROM_NODES);
+	/* the same with a list of common length is tried to its end */
+	both[0].n_values = COUNT;
+	gq_node_snapshot_match(s, &pod, &c);
+	assert_false(c.overflow);
+	assert_int_equal(c.source, GQ_FROM_NOTHING);
+	both[0].n_values = COUNT - 1;
+	gq_node_snapshot_match(s, &pod, &c);
+	assert_false(c.overflow);
+	assert_int_equal(c.n, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -529,6 +683,8 @@ int main(void)
 	    cmocka_unit_test(test_policy_classes),
 	    cmocka_unit_test(test_many_nodes),
 	    cmocka_unit_test(test_overflow),
+	    cmocka_unit_test(test_as_each_node_alone),
+	    cmocka_unit_test(test_endless_selector),
 	};
 	return cmocka_run_group_tests(tests, new_table, free_table);
 }
