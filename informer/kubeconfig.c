@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "informer/base64.h"
 #include "informer/kubeconfig_internal.h"
 #include "informer/secret.h"
@@ -438,12 +439,35 @@ static int syntax_error(const char *path, struct fy_diag *diag, struct gq_err *e
 	return gq_fail(err, GQ_EINVALID, "%s:%d:%d: %s", path, first->line, first->column, first->msg);
 }
 
+/* What libfyaml 0.7.12 must not be given: it never comes back from a directive that holds invalid
+ * UTF-8. No kubeconfig has directives. */
+static int check_bytes(const char *path, const char *text, size_t len, struct gq_err *err)
+{
+	size_t start = len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+	int line = 1;
+
+	for (size_t i = start, width; i < len; i += width) {
+		width = gq_utf8_width(text + i, len - i);
+		if (!width || text[i] == '\0')
+			return gq_fail(err, GQ_EINVALID, "%s:%d: not text in UTF-8", path, line);
+		bool first = i == start || text[i - 1] == '\n' || text[i - 1] == '\r';
+		if (first && text[i] == '%')
+			return gq_fail(err, GQ_EINVALID,
+				       "%s:%d:1: a YAML directive is not supported here", path, line);
+		line += text[i] == '\n';
+	}
+	return 0;
+}
+
 int gq_kubeconfig_parse(const char *path, const char *text, size_t len, const char *context,
 			struct gq_kubeconfig **ret_config, struct gq_err *err)
 {
 	struct fy_diag_cfg quiet;
-	GQ_CLEANUP(gq_cleanup_kubeconfig) struct gq_kubeconfig *config = calloc(1, sizeof *config);
+	int code = check_bytes(path, text, len, err);
 
+	if (code)
+		return code;
+	GQ_CLEANUP(gq_cleanup_kubeconfig) struct gq_kubeconfig *config = calloc(1, sizeof *config);
 	fy_diag_cfg_default(&quiet);
 	quiet.fp = NULL;
 	quiet.output_fn = no_output;
@@ -455,8 +479,8 @@ int gq_kubeconfig_parse(const char *path, const char *text, size_t len, const ch
 	const struct fy_parse_cfg parse = {.diag = diag, .flags = FYPCF_QUIET};
 	struct fy_document *doc = fy_document_build_from_string(&parse, text, len);
 	const struct reader reader = {.path = path, .config = config};
-	int code = doc ? read_context(&reader, fy_document_root(doc), context, err)
-		       : syntax_error(path, diag, err);
+	code = doc ? read_context(&reader, fy_document_root(doc), context, err)
+		   : syntax_error(path, diag, err);
 	fy_document_destroy(doc);
 	fy_diag_destroy(diag);
 	if (code)

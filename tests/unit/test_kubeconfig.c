@@ -219,6 +219,10 @@ static void test_refuses_other_documents(void **state)
 		const char *text, *message;
 	} cases[] = {
 	    {"", "f: not YAML, or empty"},
+	    {"%x \xff\na: b\n", "f:1:1: a YAML directive is not supported here"},
+	    {"\xef\xbb\xbf%x \xff\n", "f:1:1: a YAML directive is not supported here"},
+	    {"a: b\n%x \xff\n", "f:2:1: a YAML directive is not supported here"},
+	    {"a: b\nc: \xff\n", "f:2: not text in UTF-8"},
 	    {"just words", "f:1:1: not a kubeconfig: a mapping is expected"},
 	    {"a: b: c\n", "f:1:"},
 	    {"a: [1, 2\n", "f:2:1"},
