@@ -28,7 +28,7 @@ folded() {
   ' <<<"$1"
 }
 
-unfolded() { awk '{ sub(/^ +/, ""); printf "%s%s", NR > 1 ? " " : "", $0 }' <<<"$1"; }
+unfolded() { awk '{ sub(/^ +/, ""); printf "%s%s", (NR > 1 ? " " : ""), $0 }' <<<"$1"; }
 
 # The manifest with the lines below `expression: >-` behind the marker replaced.
 generated() {
