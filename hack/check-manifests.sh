@@ -26,7 +26,7 @@ kubectl diff -f "$dir/all.yaml" || die "kustomize builds something else than man
 tool=build/release/gq-match-condition
 [[ -x $tool ]] || die "$tool not found; build it: cmake --build --preset release"
 [[ $(kubectl get validatingwebhookconfiguration gpuquota -o json |
-  jq -r '.webhooks[] | select(.name == "quota.gpuquota.io").matchConditions[0].expression') == $("$tool") ]] ||
+  jq -r '.webhooks[] | select(.name == "quota.gpuquota.io").matchConditions[0].expression') == "$("$tool")" ]] ||
   die "the matchCondition of quota.gpuquota.io is not what the source says"
 
 # What the program may do, as the API server understands it.
