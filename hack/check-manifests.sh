@@ -22,6 +22,13 @@ kubectl apply -f manifests/
 kubectl kustomize manifests >"$dir/all.yaml"
 kubectl diff -f "$dir/all.yaml" || die "kustomize builds something else than manifests/*.yaml"
 
+# The expression as the API server has it, once YAML has been folded.
+tool=build/release/gq-match-condition
+[[ -x $tool ]] || die "$tool not found; build it: cmake --build --preset release"
+[[ $(kubectl get validatingwebhookconfiguration gpuquota -o json |
+  jq -r '.webhooks[] | select(.name == "quota.gpuquota.io").matchConditions[0].expression') == "$("$tool")" ]] ||
+  die "the matchCondition of quota.gpuquota.io is not what the source says"
+
 # What the program may do, as the API server understands it.
 may() {
   local want=$1 answer

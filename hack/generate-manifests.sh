@@ -14,14 +14,21 @@ preset=release
 
 usage() { sed -n '2,5s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
-# A folded scalar: the line breaks become the single spaces that they stand for.
+# A folded scalar: each line break becomes the single space that it stands for, so lines end at
+# single spaces only and a long word stays whole.
 folded() {
-  if grep -q '  ' <<<"$1"; then
-    die "the expression holds two spaces in a row, which a folded scalar would lose"
-  fi
-  # fold leaves the space at the end of a line; in YAML the line break itself is the space.
-  fold -s -w 90 <<<"$1" | sed 's/ $//; s/^/          /'
+  awk -v most=90 '
+    {
+      for (i = 1; i <= NF; i++) {
+        if (line != "" && length(line) + 1 + length($i) > most) { print "          " line; line = "" }
+        line = line == "" ? $i : line " " $i
+      }
+    }
+    END { print "          " line }
+  ' <<<"$1"
 }
+
+unfolded() { awk '{ sub(/^ +/, ""); printf "%s%s", (NR > 1 ? " " : ""), $0 }' <<<"$1"; }
 
 # The manifest with the lines below `expression: >-` behind the marker replaced.
 generated() {
@@ -60,6 +67,8 @@ main() {
   expression=$("$tool")
   [[ -n $expression ]] || die "$tool printed nothing"
   lines=$(folded "$expression")
+  [[ $(unfolded "$lines") == "$expression" ]] ||
+    die "the expression does not survive folding (several lines, or two spaces in a row?)"
   fresh=$(mktemp)
   # shellcheck disable=SC2064 # the name is known now, and $fresh is local
   trap "rm -f '$fresh'" EXIT
