@@ -63,18 +63,28 @@ static const struct claimed {
  * is a GPU's all the same. */
 static const char *const excepted[] = {
     /* HAMi's task priority; network devices of the NVIDIA network operator */
-    "nvidia.com/priority", "nvidia.com/hostdev", "nvidia.com/mlnx", "nvidia.com/rdma",
-    "nvidia.com/sriov", "nvidia.com/roce", "nvidia.com/ib",
+    "nvidia.com/priority",
+    "nvidia.com/hostdev",
+    "nvidia.com/mlnx",
+    "nvidia.com/rdma",
+    "nvidia.com/sriov",
+    "nvidia.com/roce",
+    "nvidia.com/ib",
     /* processors, memory encryption, network cards, FPGAs */
-    "amd.com/cpu", "amd.com/sev", "amd.com/nic", "amd.com/vnic", "amd.com/xilinx",
-    "koordinator.sh/rdma", "koordinator.sh/fpga",
+    "amd.com/cpu",
+    "amd.com/sev",
+    "amd.com/nic",
+    "amd.com/vnic",
+    "amd.com/xilinx",
+    "koordinator.sh/rdma",
+    "koordinator.sh/fpga",
 };
 
 /* A resource of any domain is a GPU's when one of these stands in its name between characters that
  * are no letters and no digits: example.com/my-gpu, not example.com/gpunk. */
 static const char *const tokens[] = {
-    "gpu",   "gpus",   "vgpu",     "vgpus", "cgpu", "qgpu", "mgpu",  "sgpu",
-    "xgpu",  "gpumem", "gpucores", "mig",   "cuda", "dcu",  "vcuda", "gaudi",
+    "gpu",  "gpus",   "vgpu",     "vgpus", "cgpu", "qgpu", "mgpu",  "sgpu",
+    "xgpu", "gpumem", "gpucores", "mig",   "cuda", "dcu",  "vcuda", "gaudi",
 };
 
 /* Drivers and DeviceClasses below claimed domains that are no GPUs: memory domains of NVLink. */
@@ -180,7 +190,8 @@ static bool in_claimed_domain(const char *name)
 		if (!claimed[i].detail || claimed[i].prefix[domain + 1] || domain > len)
 			continue;
 		const char *at = name + len - domain;
-		if (strncasecmp(at, claimed[i].prefix, domain) == 0 && (at == name || at[-1] == '.'))
+		if (strncasecmp(at, claimed[i].prefix, domain) == 0 &&
+		    (at == name || at[-1] == '.'))
 			return true;
 	}
 	return false;

@@ -62,7 +62,7 @@ enum gq_container_role {
 struct gq_gpu_amount {
 	const char *resource;
 	enum gq_gpu_meaning meaning;
-	int64_t value; /* >= 0 */
+	int64_t value; /* > 0: what asks for 0 is left out; percentages at most 100 */
 };
 
 /* The GPU resources of one container that has any. Requests count; a name that stands in limits
@@ -106,19 +106,19 @@ enum gq_pod_phase { GQ_POD_PENDING, GQ_POD_RUNNING, GQ_POD_SUCCEEDED, GQ_POD_FAI
 
 struct gq_pod {
 	const char *namespace_;
-	const char *name;
+	const char *name;          /* or "" in a file that leaves it to generateName */
 	const char *generate_name; /* or "" */
 	const char *uid;           /* or "" (files) */
 	const char *node_name;     /* or "" */
 	struct gq_owner owner;
 	enum gq_pod_phase phase; /* Unknown counts as Running: the pod still holds */
 	bool terminating;        /* has a deletionTimestamp */
-	const struct gq_label *node_selector;
+	const struct gq_label *node_selector; /* sorted by key */
 	size_t n_node_selector;
 	const struct gq_node_term *affinity; /* required; terms are alternatives */
 	size_t n_affinity;
 	bool has_affinity; /* required node affinity is present (0 terms match nothing) */
-	const struct gq_toleration *tolerations;
+	const struct gq_toleration *tolerations; /* without those of node.kubernetes.io/ taints */
 	size_t n_tolerations;
 	const struct gq_gpu_ask *asks; /* init containers in their order, then containers, overhead */
 	size_t n_asks;
@@ -140,8 +140,9 @@ extern const struct gq_json_keep gq_pod_keep[];
 
 /* json: a pruned Pod, len bytes. default_namespace: taken when metadata.namespace is absent (in an
  * AdmissionReview it may be); may be NULL. On success *ret_pod has one reference, the caller's.
- * Errors: GQ_EINVALID a field of the wrong type, no name, an unknown operator, …, with the path of
- * the field (spec.containers[0].resources.limits); GQ_ETOOBIG too many of something; GQ_ENOMEM.
+ * Errors: GQ_EINVALID a field of the wrong type, neither name nor generateName, an unknown operator,
+ * …, with the path of the field (spec.containers[0].resources.limits); GQ_ETOOBIG too many of
+ * something (1000 items of a list or map, 100 node selector terms, 4000 labels); GQ_ENOMEM.
  * Source: the Pod reference, core/v1. */
 int gq_pod_decode(const char *json, size_t len, const char *default_namespace,
 		  struct gq_pod **ret_pod, struct gq_err *err);

@@ -179,7 +179,8 @@ static int evaluate(const struct quantity *q, uint64_t units, unsigned divide102
 	for (unsigned i = 0; i < q->exp1024; i++)
 		big_muladd(&n, 1024, 0);
 	big_mul64(&n, units);
-	/* 10^40 on top of 128 digits would not fit: what needs more than 64 bits already is too large */
+	/* 10^40 on top of 128 digits would not fit: what needs more than 64 bits already is too
+	 * large */
 	for (long e = 0; e < q->exp10; e++) {
 		for (size_t i = 4; i < LIMBS; i++)
 			if (n.limb[i])
@@ -213,11 +214,13 @@ static int convert(const char *text, size_t len, uint64_t units, unsigned divide
 	int shown = len > TEXT_MAX ? TEXT_MAX : (int)len;
 
 	if (len > TEXT_MAX)
-		return gq_fail(err, GQ_EINVALID, "\"%.*s…\" is too long for a quantity", shown, text);
+		return gq_fail(err, GQ_EINVALID, "\"%.*s…\" is too long for a quantity", shown,
+			       text);
 	if (!parse(text, len, &q))
-		return gq_fail(err, GQ_EINVALID,
-			       "\"%.*s\" is not a quantity: expected a number like 8, 0.5, 500m or 80Gi",
-			       shown, text);
+		return gq_fail(
+		    err, GQ_EINVALID,
+		    "\"%.*s\" is not a quantity: expected a number like 8, 0.5, 500m or 80Gi",
+		    shown, text);
 	if (q.negative && !big_is_zero(&q.digits))
 		return gq_fail(err, GQ_EINVALID, "\"%.*s\" is negative", shown, text);
 	if (evaluate(&q, units, divide1024, &value, &exact))
@@ -241,8 +244,8 @@ int gq_quantity_mib(const char *text, size_t len, int64_t *ret_mib, struct gq_er
 
 int gq_shares_print(struct gq_buf *out, int64_t shares)
 {
-	/* a millionth of a GPU is 5.04 shares: a fraction has at most six places when it is a multiple
-	 * of 126 shares, which are 25 millionths */
+	/* a millionth of a GPU is 5.04 shares: a fraction has at most six places when it is a
+	 * multiple of 126 shares, which are 25 millionths */
 	static const int64_t exact_step = 126, millionths_per_step = 25;
 	char places[8];
 

@@ -113,8 +113,8 @@ static void every_name_means_what_it_should(void **state)
 			assert_string_equal(offered, cases[i].node_resource);
 		else
 			assert_null(offered);
-		bool counted = cases[i].meaning >= GQ_GPU_COUNT &&
-			       cases[i].meaning <= GQ_GPU_CORES_PERCENT;
+		bool counted =
+		    cases[i].meaning >= GQ_GPU_COUNT && cases[i].meaning <= GQ_GPU_CORES_PERCENT;
 		const char *name = gq_gpu_static_name(cases[i].name);
 		assert_int_equal(name != NULL, counted);
 		if (name)
@@ -134,10 +134,16 @@ static void annotations(void **state)
 	assert_int_equal(gq_gpu_annotation_meaning("gpu-memory", NULL), GQ_GPU_NOT_SUPPORTED);
 	assert_int_equal(gq_gpu_annotation_meaning("gpu-fraction-num-devices", NULL),
 			 GQ_GPU_NOT_SUPPORTED);
-	static const char *const none[] = {
-	    "nvidia.com/use-gputype",  "nvidia.com/nouse-gputype", "nvidia.com/use-gpuuuid",
-	    "nvidia.com/nouse-gpuuuid", "nvidia.com/vgpu-mode",    "hami.io/vgpu-devices-allocated",
-	    "gpu-fraction-container-name", "gpu-fractions", "GPU-FRACTION", ""};
+	static const char *const none[] = {"nvidia.com/use-gputype",
+					   "nvidia.com/nouse-gputype",
+					   "nvidia.com/use-gpuuuid",
+					   "nvidia.com/nouse-gpuuuid",
+					   "nvidia.com/vgpu-mode",
+					   "hami.io/vgpu-devices-allocated",
+					   "gpu-fraction-container-name",
+					   "gpu-fractions",
+					   "GPU-FRACTION",
+					   ""};
 	for (size_t i = 0; i < LEN(none); i++)
 		assert_int_equal(gq_gpu_annotation_meaning(none[i], NULL), GQ_GPU_NONE);
 }
@@ -223,10 +229,9 @@ static void match_condition_agrees_with_the_recogniser(void **state)
 	compile_nth_match(cel.data, 2, &excepted);
 	for (size_t i = 0; i < LEN(cases); i++) {
 		const char *name = cases[i].name;
-		bool matches = strchr(name, '/') &&
-			       (regexec(&token, name, 0, NULL, 0) == 0 ||
-				(regexec(&claimed, name, 0, NULL, 0) == 0 &&
-				 regexec(&excepted, name, 0, NULL, 0) != 0));
+		bool matches = strchr(name, '/') && (regexec(&token, name, 0, NULL, 0) == 0 ||
+						     (regexec(&claimed, name, 0, NULL, 0) == 0 &&
+						      regexec(&excepted, name, 0, NULL, 0) != 0));
 		print_message("%s\n", name);
 		assert_int_equal(matches, cases[i].meaning != GQ_GPU_NONE);
 	}
@@ -238,12 +243,15 @@ static void match_condition_agrees_with_the_recogniser(void **state)
 static void match_condition_is_one_line_that_yaml_can_hold(void **state)
 {
 	struct gq_buf cel GQ_BUF_CLEANUP = GQ_BUF_INIT(65536);
-	static const char *const parts[] = {
-	    "has(object.spec.resourceClaims)", "has(object.spec.overhead)",
-	    "has(object.spec.initContainers)", "has(c.resources.requests)",
-	    "has(c.resources.limits)",         "has(object.metadata.annotations)",
-	    "'gpu-fraction'",                  "'gpu-memory'",
-	    "'gpu-fraction-num-devices'"};
+	static const char *const parts[] = {"has(object.spec.resourceClaims)",
+					    "has(object.spec.overhead)",
+					    "has(object.spec.initContainers)",
+					    "has(c.resources.requests)",
+					    "has(c.resources.limits)",
+					    "has(object.metadata.annotations)",
+					    "'gpu-fraction'",
+					    "'gpu-memory'",
+					    "'gpu-fraction-num-devices'"};
 
 	(void)state;
 	assert_int_equal(gq_gpu_names_print_match_condition(&cel), 0);

@@ -137,9 +137,9 @@ static void refuses(void **state)
 		assert_non_null(strstr(err.msg, cases[i].says));
 		assert_int_equal(units, -7);
 		assert_int_equal(exact, GQ_ROUNDED);
-		assert_int_equal(gq_quantity_units(cases[i].text, strlen(cases[i].text), 1, &units,
-						   NULL, NULL),
-				 cases[i].code);
+		assert_int_equal(
+		    gq_quantity_units(cases[i].text, strlen(cases[i].text), 1, &units, NULL, NULL),
+		    cases[i].code);
 	}
 }
 
@@ -177,10 +177,18 @@ static void mib_of_bytes(void **state)
 		const char *text;
 		int64_t mib;
 	} cases[] = {
-	    {"0", 0},         {"1", 1},          {"1Mi", 1},
-	    {"1048577", 2},   {"80Gi", 81920},   {"80G", 76294},
-	    {"0.5Gi", 512},   {"1e9", 954},      {"100m", 1},
-	    {"640Gi", 655360}, {"8Ei", INT64_C(8796093022208)}, {"1000E", INT64_C(953674316406250)},
+	    {"0", 0},
+	    {"1", 1},
+	    {"1Mi", 1},
+	    {"1048577", 2},
+	    {"80Gi", 81920},
+	    {"80G", 76294},
+	    {"0.5Gi", 512},
+	    {"1e9", 954},
+	    {"100m", 1},
+	    {"640Gi", 655360},
+	    {"8Ei", INT64_C(8796093022208)},
+	    {"1000E", INT64_C(953674316406250)},
 	};
 
 	(void)state;
@@ -248,7 +256,8 @@ static void exact_shares_round_trip(void **state)
 		enum gq_exactness exact;
 		assert_int_equal(gq_shares_print(&out, shares), 0);
 		assert_int_equal(
-		    gq_quantity_units(out.data, out.len, GQ_SHARES_PER_GPU, &back, &exact, NULL), 0);
+		    gq_quantity_units(out.data, out.len, GQ_SHARES_PER_GPU, &back, &exact, NULL),
+		    0);
 		assert_int_equal(back, shares);
 		assert_int_equal(exact, GQ_EXACT);
 	}

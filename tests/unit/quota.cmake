@@ -1,0 +1,6 @@
+foreach(file arena claim demand field gpu_names node object pod quantity)
+  gq_unit_test(${file} LINKS gq_quota)
+endforeach()
+foreach(file claim node pod quantity)
+  gq_fuzz_replay(${file} LINKS gq_quota)
+endforeach()
