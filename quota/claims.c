@@ -31,14 +31,6 @@ struct gq_read *gq_reads_get(struct gq_reads *reads, enum gq_read_kind kind, con
 	return read;
 }
 
-bool gq_path_name_ok(const char *name)
-{
-	size_t len = strlen(name);
-
-	return len > 0 && len <= 253 &&
-	       strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-.") == len && name[0] != '.';
-}
-
 static enum gq_claims_verdict refuse_unreadable(struct gq_buf *message, const char *claim,
 						const char *detail)
 {
@@ -54,7 +46,7 @@ static enum gq_claims_verdict check_class(const char *claim, const char *device_
 	bool harmless = false;
 	struct gq_err err;
 
-	if (gq_gpu_device_name(device_class) || !gq_path_name_ok(device_class)) {
+	if (gq_gpu_device_name(device_class) || !gq_object_name_ok(device_class)) {
 		gq_explain_claim(message, claim, device_class);
 		return GQ_CLAIMS_REFUSED;
 	}
@@ -87,7 +79,7 @@ static enum gq_claims_verdict check_claim(const struct gq_pod *pod,
 	struct gq_err err;
 	char path[640];
 
-	if (!gq_path_name_ok(object) || !gq_path_name_ok(pod->namespace_))
+	if (!gq_object_name_ok(object) || !gq_object_name_ok(pod->namespace_))
 		return refuse_unreadable(message, claim->name, "it names no claim or template");
 	(void)snprintf(path, sizeof path, "/apis/resource.k8s.io/v1/namespaces/%s/%s/%s",
 		       pod->namespace_, template ? "resourceclaimtemplates" : "resourceclaims",

@@ -177,7 +177,7 @@ static bool namespace_unknown(struct gq_ledger *ledger, const struct gq_create *
 
 	(void)snprintf(path, sizeof path, "/api/v1/namespaces/%s", name);
 	struct gq_read *read =
-	    gq_path_name_ok(name)
+	    gq_object_name_ok(name)
 		? gq_reads_get(create->reads, GQ_READ_NAMESPACE, path, gq_namespace_keep)
 		: NULL;
 	if (read && !read->done) {

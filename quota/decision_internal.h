@@ -85,9 +85,6 @@ enum gq_claims_verdict {
 enum gq_claims_verdict gq_claims_check(const struct gq_pod *pod, struct gq_reads *reads,
 				       struct gq_buf *message);
 
-/* Whether a name may stand in a path of the API server: lower-case letters, digits, '-', '.'. */
-bool gq_path_name_ok(const char *name);
-
 /* ---- explain.c (no lock) ---- */
 
 struct gq_explain {

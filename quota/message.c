@@ -23,6 +23,8 @@ static const char *const english[GQ_MSG_COUNT] = {
 				  "{terminating} terminating",
     [GQ_MSG_HOLDERS] = "Holders in {namespace}: {list}.",
     [GQ_MSG_HOLDERS_MORE] = "Holders in {namespace}: {list}, {more} more in other namespaces.",
+    [GQ_MSG_HOLDERS_CUT] =
+	"Holders in {namespace}: {list}, {more} more here and in other namespaces.",
     [GQ_MSG_HOLDERS_ELSEWHERE] = "Holders in {namespace}: none, {more} in other namespaces.",
     [GQ_MSG_FIT_FEWER] = "It would fit with {gpus}.",
     [GQ_MSG_FIT_CLASS] = "It would fit on {class} ({free} free): nodeSelector {label}={value}.",

@@ -30,10 +30,11 @@ enum gq_locale { GQ_LOCALE_EN, GQ_LOCALE_COUNT };
 	/* {states} of the above */                                                                \
 	X(STATES, "bound pending reserved")                                                        \
 	X(STATES_TERMINATING, "bound pending reserved terminating")                                \
-	/* further lines. HOLDERS: all are in the namespace of the request; MORE: some are; */     \
-	/* ELSEWHERE: none is. list: "llm-7f9c (2), llm-8a0d (1)" */                               \
+	/* further lines. HOLDERS: all are in the namespace of the request; MORE: some are; CUT: */ \
+	/* there are more here too; ELSEWHERE: none is. list: "llm-7f9c (2), llm-8a0d (1)" */                               \
 	X(HOLDERS, "namespace list")                                                               \
 	X(HOLDERS_MORE, "namespace list more")                                                     \
+	X(HOLDERS_CUT, "namespace list more")                                                      \
 	X(HOLDERS_ELSEWHERE, "namespace more")                                                     \
 	X(FIT_FEWER, "gpus")                                                                       \
 	X(FIT_CLASS, "class free label value")                                                     \

@@ -4,6 +4,14 @@
 
 #include "quota/field.h"
 
+bool gq_object_name_ok(const char *name)
+{
+	size_t len = strlen(name);
+
+	return len > 0 && len <= 253 &&
+	       strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-.") == len && name[0] != '.';
+}
+
 const char *gq_label_get(const struct gq_label *labels, size_t n_labels, const char *key)
 {
 	size_t low = 0, high = n_labels;

@@ -16,6 +16,10 @@
  * Decoded objects are immutable and counted; each lives in one block of memory, strings included.
  * They may be shared between threads. */
 
+/* Whether a name may stand in a path of the API server: lower-case letters, digits, '-' and '.', as
+ * every name of a pod, namespace, claim or class is made of; at most 253. */
+bool gq_object_name_ok(const char *name);
+
 struct gq_label {
 	const char *key;
 	const char *value;
@@ -146,6 +150,10 @@ extern const struct gq_json_keep gq_pod_keep[];
  * Source: the Pod reference, core/v1. */
 int gq_pod_decode(const char *json, size_t len, const char *default_namespace,
 		  struct gq_pod **ret_pod, struct gq_err *err);
+struct json_object;
+/* The same from a tree that is already parsed (borrowed). */
+int gq_pod_decode_tree(struct json_object *root, const char *default_namespace,
+		       struct gq_pod **ret_pod, struct gq_err *err);
 struct gq_pod *gq_pod_ref(const struct gq_pod *pod);
 void gq_pod_unref(const struct gq_pod *pod);
 /* Bytes held, for memory accounting. */

@@ -578,21 +578,26 @@ static int build_pod(void *arg, struct gq_arena *arena, void **ret_object, struc
 	return code;
 }
 
-int gq_pod_decode(const char *json, size_t len, const char *default_namespace,
-		  struct gq_pod **ret_pod, struct gq_err *err)
+int gq_pod_decode_tree(struct json_object *root, const char *default_namespace,
+		       struct gq_pod **ret_pod, struct gq_err *err)
 {
-	struct json_object *root GQ_CLEANUP(gq_cleanup_json) = NULL;
+	struct build b = {.root = root, .default_namespace = default_namespace};
 	void *object;
 
-	int code = gq_field_parse(json, len, &root, err);
-	if (code)
-		return code;
-	struct build b = {.root = root, .default_namespace = default_namespace};
-	code = gq_arena_build(build_pod, &b, &object, err);
+	int code = gq_arena_build(build_pod, &b, &object, err);
 	if (code)
 		return code;
 	*ret_pod = object;
 	return 0;
+}
+
+int gq_pod_decode(const char *json, size_t len, const char *default_namespace,
+		  struct gq_pod **ret_pod, struct gq_err *err)
+{
+	struct json_object *root GQ_CLEANUP(gq_cleanup_json) = NULL;
+	int code = gq_field_parse(json, len, &root, err);
+
+	return code ? code : gq_pod_decode_tree(root, default_namespace, ret_pod, err);
 }
 
 struct gq_pod *gq_pod_ref(const struct gq_pod *pod)

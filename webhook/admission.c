@@ -404,6 +404,8 @@ static int read_pod(struct call *call, struct gq_err *err)
 		return gq_fail(err, GQ_EINVALID, "request.namespace and the pod's differ");
 	if (!call->pod->namespace_[0])
 		return gq_fail(err, GQ_EINVALID, "request.namespace is missing");
+	if (!gq_object_name_ok(call->pod->namespace_) || !gq_object_name_ok(call->pod->name))
+		return gq_fail(err, GQ_EINVALID, "request.object: no pod can have such a name");
 	if (!call->pod->uid[0] && gq_pod_asks_for_gpu(call->pod))
 		return gq_fail(err, GQ_EINVALID, "request.object: metadata.uid is missing");
 	return 0;
