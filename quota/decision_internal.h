@@ -46,7 +46,8 @@ struct gq_facts {
 	size_t n_holders;
 	bool holders_cut;    /* the namespace has more of them */
 	int64_t fewer_gpus;  /* so many whole GPUs would fit; 0 none, or it does not ask for whole ones */
-	int other_class;     /* would fit there; GQ_CLASS_NONE */
+	int other_class;     /* a leaf where it would fit; GQ_CLASS_NONE */
+	int other_named;     /* as the tenant's quota names it */
 	int64_t other_free;  /* shares */
 	bool narrows;        /* other_class is among the pod's own candidates */
 	bool several;        /* the pod may land on several classes */

@@ -158,7 +158,7 @@ static void print_fit(struct gq_buf *out, const struct gq_explain *about,
 	gq_buf_puts(out, "\n");
 	if (facts->other_class != GQ_CLASS_NONE &&
 	    gq_node_snapshot_selector_for(about->snapshot, facts->other_class, &label, &value)) {
-		class_name = gq_class_name(about->policy->classes, facts->other_class);
+		class_name = gq_class_name(about->policy->classes, facts->other_named);
 		gq_shares_print(&free_gpus, facts->other_free);
 	}
 	if (facts->narrows && class_name[0]) {

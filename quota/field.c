@@ -274,7 +274,7 @@ int gq_field_quantity(const struct gq_field *map, const char *key, struct json_o
 
 	switch (json_object_get_type(value)) {
 	case json_type_null:
-		*ret_text = "0";
+		*ret_text = "null"; /* which is none: the API server never sends it */
 		return 0;
 	case json_type_int:
 	case json_type_double: /* printed as it was written */

@@ -60,7 +60,7 @@ int gq_field_texts(const struct gq_field *up, const char *key, struct gq_arena *
 /* A map of strings, sorted by key. */
 int gq_field_labels(const struct gq_field *up, const char *key, struct gq_arena *arena,
 		    const struct gq_label **ret_labels, size_t *ret_n, struct gq_err *err);
-/* A quantity as it was written: a string or a number; null is "0". Lives as long as the JSON. */
+/* A quantity as it was written: a string or a number; null is "null". Lives as long as the JSON. */
 int gq_field_quantity(const struct gq_field *map, const char *key, struct json_object *value,
 		      const char **ret_text, struct gq_err *err);
 

@@ -221,6 +221,18 @@ static bool fits_on(const struct gq_book *book, const struct gq_slot *slot, int 
 	return true;
 }
 
+/* The class by which the tenant's quota knows a leaf: the narrowest limit that holds it. */
+static int quota_name(const struct gq_book *book, int tenant, int leaf)
+{
+	const struct gq_class_table *classes = book->policy->classes;
+
+	for (int id = leaf; id > GQ_CLASS_ANY; id = gq_class_parent(classes, id))
+		for (size_t i = 0; i < book->tenants[tenant].n_limits; i++)
+			if (book->tenants[tenant].limits[i].class_id == id)
+				return id;
+	return leaf;
+}
+
 /* The first leaf of a set that exists on nodes and where the pod would fit. */
 static bool find_leaf(const struct gq_book *book, const struct gq_slot *slot, int tenant,
 		      const struct gq_pod *pod, const struct gq_class_set *leaves, int64_t wall_s,
@@ -233,6 +245,7 @@ static bool find_leaf(const struct gq_book *book, const struct gq_slot *slot, in
 		    gq_node_snapshot_selector_for(book->snapshot, id, &label, &value) &&
 		    fits_on(book, slot, tenant, pod, id, wall_s, &facts->other_free)) {
 			facts->other_class = id;
+			facts->other_named = quota_name(book, tenant, id);
 			return true;
 		}
 	}

@@ -51,8 +51,8 @@ static void promised_denial(void **state)
 		       ARGS({"gpus", "1 GPU"}, {"class", "H100"}, {"free", "4"},
 			    {"label", "nvidia.com/gpu.product"},
 			    {"value", "NVIDIA-H100-80GB-HBM3"}));
-	assert_message("research, a parent of team-a, may hold 640Gi of GPU memory with all its "
-		       "tenants and holds 600Gi (s); this pod asks for 80Gi: 40Gi too much.",
+	assert_message("research may hold 640Gi of GPU memory and holds 600Gi (s), with all its "
+		       "tenants, team-a among them; this pod asks for 80Gi: 40Gi too much.",
 		       GQ_MSG_OVER_MEMORY_PARENT,
 		       ARGS({"tenant", "research"}, {"child", "team-a"},
 			    {"limit", "640Gi of GPU memory"}, {"used", "600Gi"}, {"states", "s"},

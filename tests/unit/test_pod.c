@@ -75,7 +75,6 @@ static const struct {
      "main:c nvidia.com/gpu=4;"},
     {ONE("'resources':{'requests':{'nvidia.com/gpu':'0'},'limits':{'nvidia.com/gpu':'4'}}"), ""},
     {LIMIT("'nvidia.com/gpu':'0'"), ""},
-    {LIMIT("'nvidia.com/gpu':null"), ""},
     {LIMIT("'nvidia.com/mig-1g.5gb':'0'"), ""},
     {LIMIT("'deviceclass.resource.kubernetes.io/gpu.nvidia.com':'0'"), ""},
     /* HAMi */
@@ -120,6 +119,8 @@ static const struct {
      "bad(containers/c|nvidia.com/gpu|0.5|it must be a whole number)"},
     {LIMIT("'nvidia.com/gpu':'-1'"), "bad(containers/c|nvidia.com/gpu|-1|it is negative)"},
     {LIMIT("'nvidia.com/gpu':-1"), "bad(containers/c|nvidia.com/gpu|-1|it is negative)"},
+    {LIMIT("'nvidia.com/gpu':null"),
+     "bad(containers/c|nvidia.com/gpu|null|it is not a Kubernetes quantity)"},
     {LIMIT("'nvidia.com/gpu':'NaN'"),
      "bad(containers/c|nvidia.com/gpu|NaN|it is not a Kubernetes quantity)"},
     {LIMIT("'nvidia.com/gpu':'0x'"),
