@@ -151,8 +151,7 @@ GQ_JSON_PART walk_value(struct gq_json_stream *s, const char **at, const char *e
 	}
 	lexed = s->state == GQ_ST_IN_STRING ? gq_lex_string(&s->lex, &p, end)
 					    : gq_lex_scalar(&s->lex, &p, end);
-	/* first what was read, then what is wrong behind it: a full buffer is met in either way of
-	 * cutting the bytes, or in none */
+	/* before any complaint, so that a full buffer is met however the bytes were cut */
 	if (keep && gq_json_text(s, *at, (size_t)(p - *at)))
 		return false;
 	if (lexed == GQ_LEX_BAD)
