@@ -80,7 +80,10 @@ static struct gq_amount demand_of(const struct gq_gpu_ask *ask, int64_t device_m
 		const char *node_resource = gq_gpu_node_resource(ask->amounts[i].resource);
 		int64_t count = amount_of(ask, node_resource, GQ_GPU_COUNT);
 		struct gq_amount one = one_device(ask, node_resource, device_mib);
-		if (!count) /* memory or cores without a number of devices: HAMi gives one */
+		/* memory or cores without a number of devices: HAMi gives one. A number that was
+		 * written as 0 is taken alike, so that a doubtful pod counts more rather than less.
+		 */
+		if (!count)
 			count = 1;
 		sum = gq_amount_add(sum, (struct gq_amount){gq_sat_mul(one.shares, count),
 							    gq_sat_mul(one.memory_mib, count)});

@@ -26,6 +26,9 @@ int gq_field_parse(const char *json, size_t len, struct json_object **ret_root, 
 	enum json_tokener_error error = json_tokener_get_error(tokener);
 	size_t end = json_tokener_get_parse_end(tokener);
 	json_tokener_free(tokener);
+	/* json-c that could not allocate claims success, has nothing, and stopped half way */
+	if (error == json_tokener_success && !root && end < len && !memchr(json, '\0', len))
+		return gq_fail(err, GQ_ENOMEM, "out of memory");
 	if (error != json_tokener_success || end != len) {
 		json_object_put(root);
 		return gq_fail(err, GQ_EINVALID, "not a JSON object: %s",

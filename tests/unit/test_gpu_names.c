@@ -80,6 +80,8 @@ static const struct name_case {
     {"example.com/gpunk", GQ_GPU_NONE, NULL, NULL},
     {"example.com/xgpux", GQ_GPU_NONE, NULL, NULL},
     {"example.com/migrate", GQ_GPU_NONE, NULL, NULL},
+    {"example.com/mi", GQ_GPU_NONE, NULL, NULL},
+    {"g.example.com/vgp", GQ_GPU_NONE, NULL, NULL},
     {"example.com/nvidia.com", GQ_GPU_NONE, NULL, NULL},
     {"my-nvidia.com/thing", GQ_GPU_NONE, NULL, NULL},
     {"rdma/hca_shared_devices_a", GQ_GPU_NONE, NULL, NULL},
