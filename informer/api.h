@@ -28,7 +28,8 @@ struct gq_api_response {
 			       GQ_EDENIED 401, 403; GQ_EINVALID other 4xx or a bad body; GQ_EIO 5xx,
 			       network, timeout; GQ_ETOOBIG */
 	long status;        /* HTTP, 0 when there was no answer */
-	const char *body;   /* pruned when a keep tree was given; NUL-terminated, valid in the callback */
+	const char *body;   /* pruned when a keep tree was given, and "" then on failure; else as it came;
+			       NUL-terminated, valid in the callback */
 	size_t len;
 	int retry_after_s;  /* 0 when not told */
 	const char *error;  /* what failed, for people: the Status message when there is one; or "" */
@@ -40,8 +41,9 @@ struct gq_api_request {
 	const char *content_type;       /* or NULL without a body */
 	const char *body;               /* copied; may be NULL */
 	size_t body_len;
-	const struct gq_json_keep *keep; /* prune the answer's JSON; NULL: as it comes, <= 4 MiB */
-	int64_t timeout_ns;             /* of the whole request */
+	const struct gq_json_keep *keep; /* prune the answer's JSON while it comes; NULL: as it comes.
+					    What is left may be 4 MiB */
+	int64_t timeout_ns;             /* of the whole request, > 0 */
 	/* Called exactly once, on the client's thread, with no lock held. May start requests. */
 	void (*on_done)(void *arg, const struct gq_api_response *response);
 	void *arg;
@@ -51,7 +53,8 @@ struct gq_api_request {
 int gq_api_start(struct gq_api *api, const struct gq_api_request *request, struct gq_err *err);
 
 /* The same, waiting for the answer (CLI, start-up). The body is appended to out (may be NULL).
- * Returns the response's code; err says what failed and ret_status the HTTP status (may be NULL). */
+ * Returns the response's code; err says what failed and ret_status the HTTP status (may be NULL).
+ * GQ_EINVALID in a callback of the client, which can't wait. */
 int gq_api_call(struct gq_api *api, const struct gq_api_request *request, struct gq_buf *out,
 		long *ret_status, struct gq_err *err);
 

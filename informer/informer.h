@@ -43,9 +43,11 @@ struct gq_informer_resource {
 	const char *name;               /* for metrics and logs: "pods" */
 	const char *path;               /* "/api/v1/pods" */
 	const char *field_selector;     /* or NULL: "metadata.name=gpuquota-policy" */
-	const struct gq_json_keep *keep;
+	const struct gq_json_keep *keep; /* metadata.resourceVersion and a few fields of the protocol
+					    are kept besides */
 	/* On the informer's thread, no lock held. A negative return (err filled) means that this object
-	 * was not understood: it is counted, told to on_problem, and skipped. */
+	 * was not understood: it is counted, told to on_problem, and skipped. GQ_ENOMEM, and any
+	 * failure of LIST_BEGIN or LIST_END, is another matter: the collection is listed again. */
 	int (*on_event)(void *arg, const struct gq_event *event, struct gq_err *err);
 	void *arg;
 };

@@ -92,10 +92,8 @@ static int on_bookmark(struct gq_reflector *r, const struct gq_json_item *item, 
 		return set_version(r, item->resource_version, err);
 	if (!is_marker(item))
 		return 0;
-	int code = gq_reflector_listed(r, item->resource_version, err);
-	if (!code)
-		atomic_store(&r->counters.connected, true);
-	return code;
+	atomic_store(&r->counters.connected, true);
+	return gq_reflector_listed(r, item->resource_version, err);
 }
 
 static int on_error(struct gq_reflector *r, const struct gq_json_item *item, struct gq_err *err)
