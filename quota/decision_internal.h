@@ -51,6 +51,7 @@ struct gq_facts {
 	int64_t other_free;  /* shares */
 	bool narrows;        /* other_class is among the pod's own candidates */
 	bool several;        /* the pod may land on several classes */
+	bool surges;         /* an older ReplicaSet of the pod's Deployment still holds some */
 };
 
 /* ---- fit.c (ledger.lock held) ---- */

@@ -198,7 +198,7 @@ void gq_explain_finding(struct gq_buf *out, const struct gq_explain *about,
 	print_over(out, about, &facts->finding, facts->tenant);
 	print_holders(out, about, facts);
 	print_fit(out, about, facts);
-	if (strcmp(about->pod->owner.kind, "ReplicaSet") == 0) {
+	if (facts->surges) {
 		print_owner(&owner, about->pod);
 		gq_buf_puts(out, "\n");
 		PRINT(out, GQ_MSG_SURGE, {"owner", text(&owner)});

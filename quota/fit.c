@@ -127,9 +127,31 @@ static void add_holder(struct gq_facts *facts, const char *name, int64_t holds)
 	facts->holders[at].holds = holds;
 }
 
+/* Whether two pods are of different ReplicaSets of one Deployment, whose names differ only behind the
+ * last '-': then the Deployment is rolling. */
+static bool other_revision(const struct gq_pod *pod, const struct gq_slot *slot)
+{
+	const struct gq_owner *own = &pod->owner;
+	const char *end = strrchr(own->name, '-');
+
+	if (!end || strcmp(own->kind, "ReplicaSet") != 0)
+		return false;
+	for (const struct gq_list *at = slot->charges.next; at != &slot->charges; at = at->next) {
+		const struct gq_owner *owner =
+		    &gq_list_entry(at, struct gq_charge, in_slot)->pod->owner;
+		const char *other_end = strrchr(owner->name, '-');
+		if (other_end && strcmp(owner->kind, own->kind) == 0 &&
+		    strcmp(owner->uid, own->uid) != 0 &&
+		    other_end - owner->name == end - own->name &&
+		    memcmp(owner->name, own->name, (size_t)(end - own->name)) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* Adds the pods of one namespace that count in the finding's limit; prefix: its name and '/', or "". */
 static void add_holders_of(const struct gq_book *book, const struct gq_ns *ns, const char *prefix,
-			   unsigned *scanned, struct gq_facts *facts)
+			   const struct gq_pod *pod, unsigned *scanned, struct gq_facts *facts)
 {
 	const struct gq_class_set *leaves =
 	    gq_class_leaves(book->policy->classes, facts->finding.class_id);
@@ -146,19 +168,21 @@ static void add_holders_of(const struct gq_book *book, const struct gq_ns *ns, c
 		int64_t holds = in_unit(&facts->finding, gq_count_total(&count));
 		(void)snprintf(name, sizeof name, "%s%s%s", prefix, prefix[0] ? "/" : "",
 			       slot->name);
-		if (holds > 0)
+		if (holds > 0) {
 			add_holder(facts, name, holds);
+			facts->surges = facts->surges || (!prefix[0] && other_revision(pod, slot));
+		}
 	}
 }
 
 /* The largest holders that the policy lets a refusal name: those of the request's namespace, or of
  * the tenant. */
 static void find_holders(const struct gq_ledger *ledger, const struct gq_book *book,
-			 const struct gq_ns *ns, struct gq_facts *facts)
+			 const struct gq_ns *ns, const struct gq_pod *pod, struct gq_facts *facts)
 {
 	unsigned scanned = 0, namespaces = 0;
 
-	add_holders_of(book, ns, "", &scanned, facts);
+	add_holders_of(book, ns, "", pod, &scanned, facts);
 	if (book->policy->holders != GQ_HOLDERS_TENANT)
 		return;
 	for (const struct gq_list *at = ledger->all_namespaces.next;
@@ -169,7 +193,7 @@ static void find_holders(const struct gq_ledger *ledger, const struct gq_book *b
 			return;
 		}
 		if (other != ns && other->assign[book->bank].tenant == facts->tenant)
-			add_holders_of(book, other, other->name, &scanned, facts);
+			add_holders_of(book, other, other->name, pod, &scanned, facts);
 	}
 }
 
@@ -281,8 +305,8 @@ void gq_fit_facts(const struct gq_ledger *ledger, const struct gq_book *book,
 	*ret_facts = (struct gq_facts){
 	    .finding = *finding, .tenant = tenant, .other_class = GQ_CLASS_NONE};
 	if (finding->kind != GQ_FINDING_UNLISTED) {
-		if (ns && book->policy->holders != GQ_HOLDERS_NONE)
-			find_holders(ledger, book, ns, ret_facts);
+		if (ns) /* whether they are named is the policy's, and explain.c's */
+			find_holders(ledger, book, ns, pod, ret_facts);
 		if (asks_whole_gpus(pod) && finding->kind == GQ_FINDING_SHARES) {
 			int64_t left = free_shares(book, tenant, parts, wall_s);
 			if (left != GQ_UNLIMITED)
