@@ -321,7 +321,7 @@ static void test_tolerations_and_resources(void **state)
 	    {.asks = &ask_gpumem, .n_asks = 1, .expected = "nodes: " ALL_FREE},
 	    {.asks = ask_both, .n_asks = 2, .expected = "nothing:"}, /* no node has both */
 	    /* nothing that is known by name, as with a claim: every node with GPUs */
-	    {.asks = &ask_nothing, .n_asks = 1, .selector = HOST "=host-c1",
+	    {.asks = &ask_nothing, .n_asks = 1, .affinity = "@metadata.name in c1",
 	     .expected = "nothing:"},
 	    {.asks = &ask_nothing, .n_asks = 1, .selector = "pool=train",
 	     .expected = "nodes: A100-40GB=40960 A100-80GB=81920 B200=183359"},
