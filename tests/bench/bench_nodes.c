@@ -39,7 +39,8 @@ static struct gq_node *make_node(size_t i)
 			    set % 10 == 9 ? "dedicated=gpu:NoSchedule" : "");
 }
 
-static void bench_match(const struct gq_node_snapshot *s, const char *what, const struct gq_pod *pod)
+static void bench_match(const struct gq_node_snapshot *s, const char *what,
+			const struct gq_pod *pod)
 {
 	struct gq_candidates candidates;
 	double end = now_s() + 0.3, start, best = 1;

@@ -321,6 +321,8 @@ static void test_tolerations_and_resources(void **state)
 	    {.asks = &ask_gpumem, .n_asks = 1, .expected = "nodes: " ALL_FREE},
 	    {.asks = ask_both, .n_asks = 2, .expected = "nothing:"}, /* no node has both */
 	    /* nothing that is known by name, as with a claim: every node with GPUs */
+	    {.asks = &ask_nothing, .n_asks = 1, .affinity = "@metadata.name in c1",
+	     .expected = "nothing:"},
 	    {.asks = &ask_nothing, .n_asks = 1, .selector = "pool=train",
 	     .expected = "nodes: A100-40GB=40960 A100-80GB=81920 B200=183359"},
 	};
@@ -590,7 +592,8 @@ static void test_as_each_node_alone(void **state)
 	for (unsigned i = 0; i < COUNT; i++) {
 		(void)snprintf(text[i][0], sizeof text[i][0], "n%u", i);
 		(void)snprintf(text[i][1], sizeof text[i][1],
-			       "%s," HOST "=n%u,pool=p%u,serial=%u%s", products[next_random(&seed, N(products))], i, i % 3, i,
+			       "%s," HOST "=n%u,pool=p%u,serial=%u%s",
+			       products[next_random(&seed, N(products))], i, i % 3, i,
 			       i % 7 ? "" : ",rare=x");
 		specs[i] = (struct fixture_spec){text[i][0], text[i][1], i % 11 ? GPU8 : "",
 						 i % 5 ? "" : "gpu=yes:NoSchedule"};

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "node_fixture.h"
+#include "quota/nodes_internal.h"
 
 #define A100 "nvidia.com/gpu.product=NVIDIA-A100-SXM4-80GB"
 #define H100 "nvidia.com/gpu.product=NVIDIA-H100-80GB-HBM3"
@@ -258,6 +259,35 @@ static void test_no_hint_from_the_past(void **state)
 
 	int a100 = gq_class_find(table, "A100");
 	assert_false(gq_node_snapshot_selector_for(s, a100, &label, &value));
+
+	/* nor one that has another value by now */
+	GQ_CLEANUP(gq_cleanup_node) struct gq_node *less =
+	    fixture_node("a", "nvidia.com/gpu.product=NVIDIA-A100", GPU8, "");
+	const struct gq_node_facts changed = {less, before, "a"};
+	GQ_CLEANUP(gq_cleanup_node_snapshot) struct gq_node_snapshot *s2 =
+	    snapshot_of(table, &changed, 1);
+	assert_reads(table, s2, "a", "A100-80GB", 81920);
+	assert_false(gq_node_snapshot_selector_for(s2, a100, &label, &value));
+}
+
+/* What differs on every node does not make a shape of every node. */
+static void test_few_shapes(void **state)
+{
+	enum { COUNT = 200 };
+	static char text[COUNT][2][256];
+	static struct fixture_spec specs[COUNT];
+
+	for (size_t i = 0; i < COUNT; i++) {
+		(void)snprintf(text[i][0], sizeof text[i][0], "n%zu", i);
+		(void)snprintf(text[i][1], sizeof text[i][1],
+			       A100 ",kubernetes.io/hostname=n%zu,serial=%zu,rack=r%zu", i, i,
+			       i % 5);
+		specs[i] = (struct fixture_spec){text[i][0], text[i][1], GPU8, ""};
+	}
+	GQ_CLEANUP(gq_cleanup_node_snapshot) struct gq_node_snapshot *s =
+	    fixture_snapshot(*state, specs, COUNT);
+	assert_non_null(s);
+	assert_int_equal(s->n_shapes, 5); /* the racks */
 }
 
 int main(void)
@@ -269,6 +299,7 @@ int main(void)
 	    cmocka_unit_test(test_fingerprint),
 	    cmocka_unit_test(test_fingerprint_of_evidence),
 	    cmocka_unit_test(test_selector_for),
+	    cmocka_unit_test(test_few_shapes),
 	    cmocka_unit_test(test_no_hint_from_the_past),
 	};
 	return cmocka_run_group_tests(tests, new_table, free_table);
