@@ -128,7 +128,8 @@ static CURLcode set_method(CURL *easy, const struct call *call)
 	CURLcode rc = CURLE_OK;
 
 	if (call->body) {
-		rc = curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)call->body_len);
+		rc =
+		    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)call->body_len);
 		if (!rc)
 			rc = curl_easy_setopt(easy, CURLOPT_POSTFIELDS, call->body);
 	}
@@ -153,7 +154,8 @@ static CURLcode set_callbacks(CURL *easy, struct call *call)
 	return rc;
 }
 
-/* Ends a call, whether it ran or not. The answer's own faults count before those of the transfer. */
+/* Ends a call, whether it ran or not. The answer's own faults count before those of the transfer.
+ */
 static void end_call(struct gq_api *api, struct call *call, const struct gq_err *broke)
 {
 	struct gq_api_response response = {.body = "", .error = ""};
@@ -204,8 +206,8 @@ static void end_call(struct gq_api *api, struct call *call, const struct gq_err 
 static void begin_call(struct gq_api *api, struct call *call)
 {
 	struct gq_err why = {0};
-	int code = gq_transport_request(api->transport, call->path, call->content_type,
-					&call->easy, &call->headers, &why);
+	int code = gq_transport_request(api->transport, call->path, call->content_type, &call->easy,
+					&call->headers, &why);
 
 	if (!code && (set_method(call->easy, call) || set_callbacks(call->easy, call) ||
 		      curl_multi_add_handle(api->multi, call->easy)))
@@ -422,7 +424,8 @@ static void on_answer(void *arg, const struct gq_api_response *response)
 	waiter->code = response->code;
 	if (response->code)
 		(void)gq_fail(&waiter->err, response->code, "%s", response->error);
-	if (waiter->out && gq_buf_append(waiter->out, response->body, response->len) && !waiter->code)
+	if (waiter->out && gq_buf_append(waiter->out, response->body, response->len) &&
+	    !waiter->code)
 		waiter->code = gq_fail(&waiter->err, waiter->out->code, "the answer is too large");
 	waiter->done = true;
 	pthread_cond_signal(&waiter->answered);

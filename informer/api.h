@@ -24,26 +24,27 @@ void gq_api_free(struct gq_api *api);
 GQ_DEFINE_CLEANUP(gq_cleanup_api, struct gq_api, gq_api_free);
 
 struct gq_api_response {
-	int code;           /* 0; GQ_ENOTFOUND 404; GQ_ECONFLICT 409; GQ_EGONE 410; GQ_ETHROTTLED 429;
-			       GQ_EDENIED 401, 403; GQ_EINVALID other 4xx or a bad body; GQ_EIO 5xx,
-			       network, timeout; GQ_ETOOBIG */
-	long status;        /* HTTP, 0 when there was no answer */
-	const char *body;   /* pruned when a keep tree was given, and "" then on failure; else as it came;
-			       NUL-terminated, valid in the callback */
+	int code;         /* 0; GQ_ENOTFOUND 404; GQ_ECONFLICT 409; GQ_EGONE 410; GQ_ETHROTTLED 429;
+			     GQ_EDENIED 401, 403; GQ_EINVALID other 4xx or a bad body; GQ_EIO 5xx,
+			     network, timeout; GQ_ETOOBIG */
+	long status;      /* HTTP, 0 when there was no answer */
+	const char *body; /* pruned when a keep tree was given, and "" then on failure; else as it
+			     came; NUL-terminated, valid in the callback */
 	size_t len;
-	int retry_after_s;  /* 0 when not told */
-	const char *error;  /* what failed, for people: the Status message when there is one; or "" */
+	int retry_after_s; /* 0 when not told */
+	const char
+	    *error; /* what failed, for people: the Status message when there is one; or "" */
 };
 
 struct gq_api_request {
-	const char *method;             /* "GET", "POST", "PUT", "PATCH", "DELETE" */
-	const char *path;               /* with query; copied */
-	const char *content_type;       /* or NULL without a body */
-	const char *body;               /* copied; may be NULL */
+	const char *method;       /* "GET", "POST", "PUT", "PATCH", "DELETE" */
+	const char *path;         /* with query; copied */
+	const char *content_type; /* or NULL without a body */
+	const char *body;         /* copied; may be NULL */
 	size_t body_len;
-	const struct gq_json_keep *keep; /* prune the answer's JSON while it comes; NULL: as it comes.
-					    What is left may be 4 MiB */
-	int64_t timeout_ns;             /* of the whole request, > 0 */
+	const struct gq_json_keep *keep; /* prune the answer's JSON while it comes; NULL: as it
+					    comes. What is left may be 4 MiB */
+	int64_t timeout_ns;              /* of the whole request, > 0 */
 	/* Called exactly once, on the client's thread, with no lock held. May start requests. */
 	void (*on_done)(void *arg, const struct gq_api_response *response);
 	void *arg;

@@ -53,8 +53,7 @@ static size_t on_header(char *bytes, size_t size, size_t n, void *arg)
 	if (n * size > 2 || bytes[0] == ' ' || bytes[0] == '\t')
 		return n * size;
 	(void)curl_easy_getinfo(lane->easy, CURLINFO_RESPONSE_CODE, &status);
-	if (status >= 200 &&
-	    gq_reflector_response(lane->reflector, now_of(lane->informer), status))
+	if (status >= 200 && gq_reflector_response(lane->reflector, now_of(lane->informer), status))
 		return 0;
 	return n * size;
 }
@@ -101,8 +100,8 @@ static CURLcode set_callbacks(struct lane *lane)
 static int open_lane(struct lane *lane, const char *path, struct gq_err *err)
 {
 	struct gq_informer *informer = lane->informer;
-	int code = gq_transport_request(informer->transport, path, NULL, &lane->easy,
-					&lane->headers, err);
+	int code =
+	    gq_transport_request(informer->transport, path, NULL, &lane->easy, &lane->headers, err);
 
 	if (code)
 		return code;

@@ -40,14 +40,15 @@ struct gq_event {
 };
 
 struct gq_informer_resource {
-	const char *name;               /* for metrics and logs: "pods" */
-	const char *path;               /* "/api/v1/pods" */
-	const char *field_selector;     /* or NULL: "metadata.name=gpuquota-policy" */
-	const struct gq_json_keep *keep; /* metadata.resourceVersion and a few fields of the protocol
-					    are kept besides */
-	/* On the informer's thread, no lock held. A negative return (err filled) means that this object
-	 * was not understood: it is counted, told to on_problem, and skipped. GQ_ENOMEM, and any
-	 * failure of LIST_BEGIN or LIST_END, is another matter: the collection is listed again. */
+	const char *name;                /* for metrics and logs: "pods" */
+	const char *path;                /* "/api/v1/pods" */
+	const char *field_selector;      /* or NULL: "metadata.name=gpuquota-policy" */
+	const struct gq_json_keep *keep; /* metadata.resourceVersion and a few fields of the
+					    protocol are kept besides */
+	/* On the informer's thread, no lock held. A negative return (err filled) means that this
+	 * object was not understood: it is counted, told to on_problem, and skipped. GQ_ENOMEM, and
+	 * any failure of LIST_BEGIN or LIST_END, is another matter: the collection is listed again.
+	 */
 	int (*on_event)(void *arg, const struct gq_event *event, struct gq_err *err);
 	void *arg;
 };
@@ -58,9 +59,9 @@ struct gq_informer_options {
 	const char *user_agent;
 	const struct gq_informer_resource *resources;
 	size_t n_resources;
-	const struct gq_clock *clock;     /* NULL: the machine's */
-	/* Something a person should know: a failed list or watch, an object that was not understood.
-	 * On the informer's thread. */
+	const struct gq_clock *clock; /* NULL: the machine's */
+	/* Something a person should know: a failed list or watch, an object that was not
+	 * understood. On the informer's thread. */
 	void (*on_problem)(void *arg, const char *resource, int code, const char *message);
 	/* A collection has its first full list. */
 	void (*on_synced)(void *arg, const char *resource);
@@ -90,14 +91,14 @@ bool gq_informer_synced(const struct gq_informer *informer);
 struct gq_watch_stats {
 	const char *resource;
 	bool synced;
-	bool connected;           /* a watch is established */
-	uint64_t events;          /* of any kind but bookmarks */
-	uint64_t bytes;           /* as received */
-	uint64_t lists;           /* full lists begun */
-	uint64_t watches;         /* watch requests begun */
-	uint64_t errors;          /* failed requests, ERROR events, cut watches */
-	uint64_t skipped;         /* objects that were not understood */
-	int64_t last_byte_ns;     /* monotonic time of the last byte, 0 never */
+	bool connected;       /* a watch is established */
+	uint64_t events;      /* of any kind but bookmarks */
+	uint64_t bytes;       /* as received */
+	uint64_t lists;       /* full lists begun */
+	uint64_t watches;     /* watch requests begun */
+	uint64_t errors;      /* failed requests, ERROR events, cut watches */
+	uint64_t skipped;     /* objects that were not understood */
+	int64_t last_byte_ns; /* monotonic time of the last byte, 0 never */
 };
 size_t gq_informer_stats(const struct gq_informer *informer, struct gq_watch_stats *stats,
 			 size_t max);

@@ -44,8 +44,8 @@ static bool position_of(struct fy_node *node, int *ret_line, int *ret_column)
 		return false;
 	enum fy_node_style style = fy_node_get_style(node);
 	/* of these, the mark stands behind the quote or the asterisk */
-	bool behind = style == FYNS_SINGLE_QUOTED || style == FYNS_DOUBLE_QUOTED ||
-		      style == FYNS_ALIAS;
+	bool behind =
+	    style == FYNS_SINGLE_QUOTED || style == FYNS_DOUBLE_QUOTED || style == FYNS_ALIAS;
 	*ret_line = mark->line + 1;
 	*ret_column = mark->column + !behind;
 	return true;
@@ -105,7 +105,8 @@ static int scalar(const struct reader *r, struct fy_node *map, const char *key,
 		return 0;
 	}
 	if (fy_node_is_alias(node))
-		return fail_at(r, node, err, "%s is a YAML alias, which is not supported here", key);
+		return fail_at(r, node, err, "%s is a YAML alias, which is not supported here",
+			       key);
 	if (!fy_node_is_scalar(node))
 		return fail_at(r, node, err, "%s must be a string", key);
 	const char *text = fy_node_get_scalar(node, &len);
@@ -326,8 +327,8 @@ static int refuse_foreign(const struct reader *r, const struct section *user, co
 	static const struct {
 		const char *key, *what;
 	} refused[] = {
-		{"exec", "gets its credentials from a program (exec)"},
-		{"auth-provider", "gets its credentials from an auth-provider"},
+	    {"exec", "gets its credentials from a program (exec)"},
+	    {"auth-provider", "gets its credentials from an auth-provider"},
 	};
 
 	for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
@@ -352,15 +353,18 @@ static int check_user(const struct reader *r, const struct section *user, const 
 	bool key = config->client_key_file || config->client_key_pem;
 
 	if (cert != key)
-		return fail_at(r, user->entry, err, "user \"%s\" has a client %s but no client %s", name,
-			       cert ? "certificate" : "key", cert ? "key" : "certificate");
+		return fail_at(r, user->entry, err, "user \"%s\" has a client %s but no client %s",
+			       name, cert ? "certificate" : "key", cert ? "key" : "certificate");
 	if (config->password && !config->username)
-		return fail_at(r, user->entry, err, "user \"%s\" has a password but no username", name);
+		return fail_at(r, user->entry, err, "user \"%s\" has a password but no username",
+			       name);
 	if (config->username && (config->token || config->token_file))
 		return fail_at(r, user->entry, err,
-			       "user \"%s\" has both a token and a username: only one can be used", name);
+			       "user \"%s\" has both a token and a username: only one can be used",
+			       name);
 	if (config->username && strchr(config->username, ':'))
-		return fail_at(r, lookup(user->map, "username"), err, "a username can't hold a colon");
+		return fail_at(r, lookup(user->map, "username"), err,
+			       "a username can't hold a colon");
 	if (!config->impersonate_user && (config->impersonate_uid || config->impersonate_groups))
 		return fail_at(r, user->entry, err,
 			       "user \"%s\" sets as-uid or as-groups without as", name);
@@ -377,8 +381,8 @@ static int read_user(const struct reader *r, struct fy_node *root, const char *n
 	if ((code = find_section(r, root, "users", "user", name, &user, err)) ||
 	    (code = refuse_foreign(r, &user, name, err)) ||
 	    (code = get_path(r, user.map, "client-certificate", &config->client_cert_file, err)) ||
-	    (code = get_data(r, user.map, "client-certificate-data", &config->client_cert_pem,
-			     err)) ||
+	    (code =
+		 get_data(r, user.map, "client-certificate-data", &config->client_cert_pem, err)) ||
 	    (code = get_path(r, user.map, "client-key", &config->client_key_file, err)) ||
 	    (code = get_data(r, user.map, "client-key-data", &config->client_key_pem, err)) ||
 	    (code = get_header(r, user.map, "token", &config->token, err)) ||
@@ -405,7 +409,8 @@ static int read_context(const struct reader *r, struct fy_node *root, const char
 	    (code = get_string(r, root, "current-context", &current, err)))
 		return code;
 	if (kind && strcmp(kind, "Config") != 0)
-		return fail_at(r, lookup(root, "kind"), err, "not a kubeconfig: its kind is %s", kind);
+		return fail_at(r, lookup(root, "kind"), err, "not a kubeconfig: its kind is %s",
+			       kind);
 	const char *name = wanted ? wanted : current;
 	if (!name)
 		return fail_at(r, NULL, err, "current-context is not set and no context was named");
@@ -436,7 +441,8 @@ static int syntax_error(const char *path, struct fy_diag *diag, struct gq_err *e
 
 	if (!first)
 		return gq_fail(err, GQ_EINVALID, "%s: not YAML, or empty", path);
-	return gq_fail(err, GQ_EINVALID, "%s:%d:%d: %s", path, first->line, first->column, first->msg);
+	return gq_fail(err, GQ_EINVALID, "%s:%d:%d: %s", path, first->line, first->column,
+		       first->msg);
 }
 
 /* What libfyaml 0.7.12 must not be given: it never comes back from a directive that holds invalid
@@ -453,7 +459,8 @@ static int check_bytes(const char *path, const char *text, size_t len, struct gq
 		bool first = i == start || text[i - 1] == '\n' || text[i - 1] == '\r';
 		if (first && text[i] == '%')
 			return gq_fail(err, GQ_EINVALID,
-				       "%s:%d:1: a YAML directive is not supported here", path, line);
+				       "%s:%d:1: a YAML directive is not supported here", path,
+				       line);
 		line += text[i] == '\n';
 	}
 	return 0;

@@ -6,9 +6,9 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 
-/* Where the API server is and how to prove who we are: from a kubeconfig file or from the files that
- * a pod gets. Paths in a kubeconfig are relative to its folder. Secrets are wiped when freed and
- * never printed. */
+/* Where the API server is and how to prove who we are: from a kubeconfig file or from the files
+ * that a pod gets. Paths in a kubeconfig are relative to its folder. Secrets are wiped when freed
+ * and never printed. */
 struct gq_kubeconfig {
 	char *server; /* https://host:port, no trailing slash; http:// only to loopback */
 	char *ca_file;

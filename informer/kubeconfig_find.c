@@ -35,7 +35,8 @@ int gq_kubeconfig_server(const char *text, char **ret_server, struct gq_err *err
 		return gq_fail(err, GQ_ENOMEM, "out of memory");
 	bool tls = strncasecmp(text, "https://", 8) == 0;
 	if (!tls && strncasecmp(text, "http://", 7) != 0)
-		return gq_fail(err, GQ_EINVALID, "the server \"%s\" must begin with https://", text);
+		return gq_fail(err, GQ_EINVALID, "the server \"%s\" must begin with https://",
+			       text);
 	if (!gq_secret_is_header_value(text) || strchr(text, ' ') || strstr(text, ":///") ||
 	    curl_url_set(url, CURLUPART_URL, text, 0) ||
 	    curl_url_get(url, CURLUPART_HOST, &host, 0) || !*host)
@@ -46,9 +47,9 @@ int gq_kubeconfig_server(const char *text, char **ret_server, struct gq_err *err
 		return gq_fail(err, GQ_EINVALID,
 			       "the server's URL may hold a host, a port and a path, nothing else");
 	if (!tls && !is_loopback(host))
-		return gq_fail(err, GQ_EINVALID,
-			       "the server \"%s\" must begin with https://: plain http is for loopback",
-			       text);
+		return gq_fail(
+		    err, GQ_EINVALID,
+		    "the server \"%s\" must begin with https://: plain http is for loopback", text);
 	size_t len = strlen(text);
 	while (len && text[len - 1] == '/')
 		len--;
@@ -157,9 +158,10 @@ static int load_home(struct gq_kubeconfig **ret_config, struct gq_err *err)
 		if (access(owned, F_OK) == 0)
 			return gq_kubeconfig_load(owned, NULL, ret_config, err);
 	}
-	return gq_fail(err, GQ_ENOTFOUND,
-		       "no API server is known: no --kubeconfig, no $KUBECONFIG, no service account "
-		       "of a pod, no ~/.kube/config");
+	return gq_fail(
+	    err, GQ_ENOTFOUND,
+	    "no API server is known: no --kubeconfig, no $KUBECONFIG, no service account "
+	    "of a pod, no ~/.kube/config");
 }
 
 int gq_kubeconfig_find(const char *path, bool allow_home, struct gq_kubeconfig **ret_config,
@@ -169,9 +171,10 @@ int gq_kubeconfig_find(const char *path, bool allow_home, struct gq_kubeconfig *
 		return gq_kubeconfig_load(path, NULL, ret_config, err);
 	const char *env = getenv("KUBECONFIG");
 	if (env && strchr(env, ':'))
-		return gq_fail(err, GQ_EINVALID,
-			       "$KUBECONFIG names several files, which is not supported: make one with "
-			       "kubectl config view --flatten --minify");
+		return gq_fail(
+		    err, GQ_EINVALID,
+		    "$KUBECONFIG names several files, which is not supported: make one with "
+		    "kubectl config view --flatten --minify");
 	if (env && *env)
 		return gq_kubeconfig_load(env, NULL, ret_config, err);
 	int code = gq_kubeconfig_in_cluster("", ret_config, err);

@@ -9,7 +9,7 @@
 #include "informer/status.h"
 
 enum {
-	RAW_MAX_BYTES = 16 << 20,  /* of one object, as client-go's decoder */
+	RAW_MAX_BYTES = 16 << 20, /* of one object, as client-go's decoder */
 	KEPT_MAX_BYTES = 4 << 20,
 	ERROR_MAX_BYTES = 64 << 10,
 	PAGE_SIZE = 500,
@@ -83,8 +83,8 @@ int64_t gq_reflector_deadline(const struct gq_reflector *r)
 	int64_t silent = r->heard_ns + r->silence_ns;
 	if (r->phase != GQ_PHASE_STREAM_LIST || r->status != 200)
 		return silent;
-	return earlier(silent, earlier(r->heard_ns + GQ_MARKER_QUIET_NS,
-				       r->began_ns + GQ_MARKER_TOTAL_NS));
+	return earlier(silent,
+		       earlier(r->heard_ns + GQ_MARKER_QUIET_NS, r->began_ns + GQ_MARKER_TOTAL_NS));
 }
 
 static void query(struct gq_buf *path, const char *key, const char *value)

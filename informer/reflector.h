@@ -28,8 +28,8 @@ struct gq_reflector_counters {
 	atomic_int_fast64_t last_byte_ns;
 };
 
-/* resource, options: borrowed; of the options all but config, clock and user_agent are read. seed: of
- * jitter. Errors: GQ_EINVALID, GQ_ENOMEM. */
+/* resource, options: borrowed; of the options all but config, clock and user_agent are read. seed:
+ * of jitter. Errors: GQ_EINVALID, GQ_ENOMEM. */
 int gq_reflector_new(const struct gq_informer_resource *resource,
 		     const struct gq_informer_options *options, uint64_t seed,
 		     struct gq_reflector **ret_reflector, struct gq_err *err);

@@ -11,8 +11,8 @@ static const struct gq_json_keep keep_causes[] = {{"reason", NULL}, {NULL, NULL}
 static const struct gq_json_keep keep_details[] = {
     {"retryAfterSeconds", NULL}, {"causes", keep_causes}, {NULL, NULL}};
 const struct gq_json_keep gq_api_status_keep[] = {
-    {"kind", NULL},    {"code", NULL},           {"reason", NULL},
-    {"message", NULL}, {"details", keep_details}, {NULL, NULL}};
+    {"kind", NULL}, {"code", NULL}, {"reason", NULL}, {"message", NULL}, {"details", keep_details},
+    {NULL, NULL}};
 
 GQ_DEFINE_CLEANUP(cleanup_json, struct json_object, (void)json_object_put);
 

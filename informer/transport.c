@@ -21,15 +21,16 @@ enum {
 	CONNECT_TIMEOUT_MS = 15000,
 	DEAD_PEER_MS = 30000,
 	BUFFER_BYTES = 256 << 10,
-	CONNECTION_MAX_AGE_S = 600, /* so that client certificates that were renewed come into use */
+	CONNECTION_MAX_AGE_S =
+	    600, /* so that client certificates that were renewed come into use */
 };
 
 struct gq_transport {
 	const struct gq_kubeconfig *config;
 	const char *user_agent;
-	char *base;     /* scheme, host, port and path in front of a request's path */
-	char *proxy;    /* or "": without it libcurl would look into the environment */
-	char *token;    /* as last read from token_file */
+	char *base;  /* scheme, host, port and path in front of a request's path */
+	char *proxy; /* or "": without it libcurl would look into the environment */
+	char *token; /* as last read from token_file */
 	struct curl_slist *connect_to; /* tls-server-name in the URL, the true address here */
 	char *host_header;             /* "Host: …" then */
 };
@@ -145,7 +146,8 @@ static int override_name(struct gq_transport *t, struct gq_err *err)
 	    curl_url_get(url, CURLUPART_HOST, &host, 0) ||
 	    curl_url_get(url, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) ||
 	    curl_url_get(url, CURLUPART_PATH, &path, 0))
-		return gq_fail(err, GQ_EINVALID, "the server \"%s\" is not a URL", t->config->server);
+		return gq_fail(err, GQ_EINVALID, "the server \"%s\" is not a URL",
+			       t->config->server);
 	if (strncasecmp(t->config->server, "https://", 8) != 0)
 		return 0;
 	if (strpbrk(name, "/:@?#[] "))
@@ -291,17 +293,17 @@ static CURLcode set_connection(CURL *easy, const struct gq_transport *t)
 		CURLoption option;
 		long value;
 	} numbers[] = {
-		{CURLOPT_NOSIGNAL, 1},
-		{CURLOPT_FOLLOWLOCATION, 0},
-		{CURLOPT_PATH_AS_IS, 1},
-		{CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1},
-		{CURLOPT_SUPPRESS_CONNECT_HEADERS, 1},
-		{CURLOPT_CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS},
-		{CURLOPT_BUFFERSIZE, BUFFER_BYTES},
-		{CURLOPT_TCP_KEEPALIVE, 1},
-		{CURLOPT_TCP_KEEPIDLE, 15},
-		{CURLOPT_TCP_KEEPINTVL, 5},
-		{CURLOPT_MAXLIFETIME_CONN, CONNECTION_MAX_AGE_S},
+	    {CURLOPT_NOSIGNAL, 1},
+	    {CURLOPT_FOLLOWLOCATION, 0},
+	    {CURLOPT_PATH_AS_IS, 1},
+	    {CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1},
+	    {CURLOPT_SUPPRESS_CONNECT_HEADERS, 1},
+	    {CURLOPT_CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS},
+	    {CURLOPT_BUFFERSIZE, BUFFER_BYTES},
+	    {CURLOPT_TCP_KEEPALIVE, 1},
+	    {CURLOPT_TCP_KEEPIDLE, 15},
+	    {CURLOPT_TCP_KEEPINTVL, 5},
+	    {CURLOPT_MAXLIFETIME_CONN, CONNECTION_MAX_AGE_S},
 	};
 	CURLcode rc = CURLE_OK;
 
@@ -438,8 +440,8 @@ int gq_transport_fail(struct gq_err *err, CURLcode code, const char *detail)
 			       what);
 	case CURLE_SSL_CERTPROBLEM:
 	case CURLE_SSL_CACERT_BADFILE:
-		return gq_fail(err, GQ_EIO, "a certificate or key that was configured can't be used: %s",
-			       what);
+		return gq_fail(err, GQ_EIO,
+			       "a certificate or key that was configured can't be used: %s", what);
 	case CURLE_OPERATION_TIMEDOUT:
 		return gq_fail(err, GQ_EIO, "no answer in time: %s", what);
 	default:

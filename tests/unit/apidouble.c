@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <openssl/ssl.h>
 #include <openssl/err.h>
+#include <openssl/ssl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -224,7 +224,8 @@ static SSL_CTX *make_tls(const struct testpki *pki, bool want_client_cert)
 	EVP_PKEY *key = PEM_read_bio_PrivateKey(key_bio, NULL, NULL, NULL);
 	X509 *ca = PEM_read_bio_X509(ca_bio, NULL, NULL, NULL);
 
-	if (!tls || SSL_CTX_use_certificate(tls, cert) != 1 || SSL_CTX_use_PrivateKey(tls, key) != 1 ||
+	if (!tls || SSL_CTX_use_certificate(tls, cert) != 1 ||
+	    SSL_CTX_use_PrivateKey(tls, key) != 1 ||
 	    X509_STORE_add_cert(SSL_CTX_get_cert_store(tls), ca) != 1)
 		die("TLS set-up");
 	if (want_client_cert)
@@ -312,7 +313,8 @@ struct apicall *apidouble_next(struct apidouble *server, const char *prefix)
 	pthread_mutex_lock(&server->lock);
 	for (;;) {
 		for (call = server->calls; call; call = call->next)
-			if (call->state == ASKED && strncmp(call->path, prefix, strlen(prefix)) == 0)
+			if (call->state == ASKED &&
+			    strncmp(call->path, prefix, strlen(prefix)) == 0)
 				break;
 		if (call)
 			break;
@@ -401,8 +403,8 @@ static void send_head(struct apicall *call, int status, const char *headers, con
 	char head[4096];
 
 	int n = snprintf(head, sizeof head,
-			 "HTTP/1.1 %d Scripted\r\nContent-Type: application/json\r\n%s%s\r\n", status,
-			 headers, framing);
+			 "HTTP/1.1 %d Scripted\r\nContent-Type: application/json\r\n%s%s\r\n",
+			 status, headers, framing);
 	if (n < 0 || (size_t)n >= sizeof head)
 		die("headers too long");
 	conn_write(call->connection, head, (size_t)n);

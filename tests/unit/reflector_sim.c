@@ -29,7 +29,7 @@ static int on_event(void *arg, const struct gq_event *event, struct gq_err *err)
 {
 	static const char *const marks[] = {
 	    [GQ_EVENT_LIST_BEGIN] = "[", [GQ_EVENT_UPSERT] = "+", [GQ_EVENT_DELETE] = "-",
-	    [GQ_EVENT_LIST_END] = "]",	 [GQ_EVENT_IDLE] = ".",
+	    [GQ_EVENT_LIST_END] = "]",   [GQ_EVENT_IDLE] = ".",
 	};
 	struct sim *sim = arg;
 	char name[64];
@@ -88,8 +88,8 @@ void sim_restart(struct sim *sim)
 {
 	gq_reflector_free(sim->reflector);
 	sim->reflector = NULL;
-	assert_int_equal(
-	    gq_reflector_new(&sim->resource, &sim->options, 42, &sim->reflector, NULL), 0);
+	assert_int_equal(gq_reflector_new(&sim->resource, &sim->options, 42, &sim->reflector, NULL),
+			 0);
 }
 
 void sim_done(struct sim *sim)

@@ -17,13 +17,13 @@ struct sim {
 	struct gq_reflector *reflector;
 	int64_t now;
 	struct gq_buf log;
-	struct gq_buf path;      /* of the request that runs */
-	struct gq_buf problem;   /* the last one */
+	struct gq_buf path;    /* of the request that runs */
+	struct gq_buf problem; /* the last one */
 	size_t n_problems;
 	int last_code;
-	const char *refuse;      /* on_event fails for the object of this name … */
-	int refuse_code;         /* … so */
-	int end_code;            /* on_event's answer to LIST_END */
+	const char *refuse; /* on_event fails for the object of this name … */
+	int refuse_code;    /* … so */
+	int end_code;       /* on_event's answer to LIST_END */
 };
 
 void sim_init(struct sim *sim);
@@ -54,20 +54,21 @@ void sim_to_watch(struct sim *sim);
 #define SIM_EVENT(type, name, version)                                                             \
 	"{\"type\":\"" type "\",\"object\":" SIM_POD(name, version) "}\n"
 #define SIM_BOOKMARK(version)                                                                      \
-	"{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"Pod\",\"metadata\":{\"resourceVersion\":\"" \
-	version "\"}}}\n"
+	"{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"Pod\",\"metadata\":{\"resourceVersion\":"   \
+	"\"" version "\"}}}\n"
 #define SIM_MARKER(version)                                                                        \
-	"{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"Pod\",\"metadata\":{\"resourceVersion\":\"" \
-	version "\",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}}}}\n"
+	"{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"Pod\",\"metadata\":{\"resourceVersion\":"   \
+	"\"" version "\",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}}}}\n"
 #define SIM_ERROR(code, reason)                                                                    \
 	"{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":"  \
-	"{},\"status\":\"Failure\",\"message\":\"said so\",\"reason\":\"" reason "\",\"code\":"    \
-	#code "}}\n"
+	"{},\"status\":\"Failure\",\"message\":\"said so\",\"reason\":\"" reason                   \
+	"\",\"code\":" #code "}}\n"
 #define SIM_LIST(version, token, items)                                                            \
 	"{\"kind\":\"PodList\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"" version \
 	"\",\"continue\":\"" token "\"},\"items\":[" items "]}"
 #define SIM_STATUS(code, reason)                                                                   \
-	"{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{\"continue\":\"inconsistent\"},"  \
-	"\"status\":\"Failure\",\"message\":\"said so\",\"reason\":\"" reason "\",\"code\":" #code "}"
+	"{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{\"continue\":\"inconsistent\"}," \
+	"\"status\":\"Failure\",\"message\":\"said so\",\"reason\":\"" reason "\",\"code\":" #code \
+	"}"
 
 #endif

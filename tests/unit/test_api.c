@@ -50,8 +50,11 @@ static void result_wait(struct result *result)
 
 static struct gq_api_request request_of(const char *method, const char *path, struct result *result)
 {
-	return (struct gq_api_request){
-	    .method = method, .path = path, .timeout_ns = LONG_NS, .on_done = on_done, .arg = result};
+	return (struct gq_api_request){.method = method,
+				       .path = path,
+				       .timeout_ns = LONG_NS,
+				       .on_done = on_done,
+				       .arg = result};
 }
 
 static void on_done(void *arg, const struct gq_api_response *response)
@@ -67,7 +70,8 @@ static void on_done(void *arg, const struct gq_api_response *response)
 	if (result->again) {
 		const struct gq_api_request request = request_of("GET", "/again", result->then);
 		/* waiting here would wait for ever */
-		assert_int_equal(gq_api_call(result->again, &request, NULL, NULL, NULL), GQ_EINVALID);
+		assert_int_equal(gq_api_call(result->again, &request, NULL, NULL, NULL),
+				 GQ_EINVALID);
 		result->again_code = gq_api_start(result->again, &request, NULL);
 	}
 	pthread_cond_broadcast(&result->changed);
@@ -123,7 +127,8 @@ static void test_methods_and_bodies(void **state)
 
 	for (size_t i = 0; i < 5; i++) {
 		struct gq_api_request request = request_of(methods[i], "/x?y=z", &f->result);
-		char body[] = "{\"a\":1}", type[] = "application/merge-patch+json", path[] = "/x?y=z";
+		char body[] = "{\"a\":1}", type[] = "application/merge-patch+json",
+		     path[] = "/x?y=z";
 		if (i) {
 			request.body = body;
 			request.body_len = strlen(body);
@@ -171,19 +176,18 @@ static void test_answers(void **state)
 	    {200, "", "{\"metadata\":", true, GQ_EINVALID, 0, NULL, ""},
 	    {200, "", "{\"a\":1,}", true, GQ_EINVALID, 0, NULL, ""},
 	    {200, "", "", true, GQ_EINVALID, 0, "the answer is empty", ""},
-	    {404, "",
-	     "{\"kind\":\"Status\",\"message\":\"pods \\\"x\\\" not found\",\"code\":404}", true,
-	     GQ_ENOTFOUND, 0, "pods \"x\" not found", ""},
-	    {409, "", "{\"kind\":\"Status\",\"message\":\"changed\",\"code\":409}", false, GQ_ECONFLICT,
-	     0, "changed", "{\"kind\":\"Status\",\"message\":\"changed\",\"code\":409}"},
+	    {404, "", "{\"kind\":\"Status\",\"message\":\"pods \\\"x\\\" not found\",\"code\":404}",
+	     true, GQ_ENOTFOUND, 0, "pods \"x\" not found", ""},
+	    {409, "", "{\"kind\":\"Status\",\"message\":\"changed\",\"code\":409}", false,
+	     GQ_ECONFLICT, 0, "changed",
+	     "{\"kind\":\"Status\",\"message\":\"changed\",\"code\":409}"},
 	    {410, "", "", false, GQ_EGONE, 0, "HTTP 410", ""},
 	    {401, "", "Unauthorized", false, GQ_EDENIED, 0, "HTTP 401", "Unauthorized"},
 	    {403, "", "{}", true, GQ_EDENIED, 0, "HTTP 403", ""},
 	    {422, "", "{}", true, GQ_EINVALID, 0, "HTTP 422", ""},
 	    {429, "Retry-After: 7\r\n", "", false, GQ_ETHROTTLED, 7, "HTTP 429", ""},
-	    {429, "",
-	     "{\"kind\":\"Status\",\"code\":429,\"details\":{\"retryAfterSeconds\":9}}", true,
-	     GQ_ETHROTTLED, 9, "HTTP 429", ""},
+	    {429, "", "{\"kind\":\"Status\",\"code\":429,\"details\":{\"retryAfterSeconds\":9}}",
+	     true, GQ_ETHROTTLED, 9, "HTTP 429", ""},
 	    {429, "Retry-After: 99999999\r\n", "", false, GQ_ETHROTTLED, 300, "HTTP 429", ""},
 	    {500, "", "{\"kind\":\"Status\",\"message\":\"etcd\"}", true, GQ_EIO, 0, "etcd", ""},
 	    {503, "Retry-After: 1\r\n", "", true, GQ_EIO, 1, "HTTP 503", ""},
@@ -360,7 +364,8 @@ static void *call_it(void *arg)
 	const struct gq_api_request request = {
 	    .method = "GET", .path = "/call", .timeout_ns = LONG_NS, .keep = caller->keep};
 
-	caller->code = gq_api_call(caller->api, &request, &caller->out, &caller->status, &caller->err);
+	caller->code =
+	    gq_api_call(caller->api, &request, &caller->out, &caller->status, &caller->err);
 	return NULL;
 }
 
@@ -389,7 +394,8 @@ static void test_calls_that_wait(void **state)
 			assert_string_equal(callers[i].err.msg, "none");
 		} else {
 			assert_int_equal(callers[i].status, 200);
-			assert_string_equal(callers[i].out.data, ">{\"metadata\":{\"name\":\"n\"}}");
+			assert_string_equal(callers[i].out.data,
+					    ">{\"metadata\":{\"name\":\"n\"}}");
 		}
 		gq_buf_done(&callers[i].out);
 	}

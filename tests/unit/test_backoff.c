@@ -16,7 +16,8 @@ static struct gq_backoff make(uint64_t seed)
 
 static void test_doubles_to_the_ceiling(void **state)
 {
-	static const int64_t floors_ms[] = {800, 1600, 3200, 6400, 12800, 25600 * 3 / 4, 22500, 22500};
+	static const int64_t floors_ms[] = {800,   1600,          3200,  6400,
+					    12800, 25600 * 3 / 4, 22500, 22500};
 	(void)state;
 
 	for (uint64_t seed = 0; seed < 200; seed++) {
@@ -65,7 +66,8 @@ static void test_odd_limits(void **state)
 
 	for (int i = 0; i < 100; i++)
 		assert_in_range(gq_backoff_next(&b, 1), 1, 10);
-	b = (struct gq_backoff){.min_ns = INT64_C(1) << 61, .max_ns = INT64_C(1) << 62, .random = 3};
+	b = (struct gq_backoff){
+	    .min_ns = INT64_C(1) << 61, .max_ns = INT64_C(1) << 62, .random = 3};
 	for (int i = 0; i < 100; i++)
 		assert_true(gq_backoff_next(&b, 1) > 0);
 }

@@ -40,8 +40,8 @@ static void test_decodes(void **state)
 
 static void test_refuses(void **state)
 {
-	static const char *const cases[] = {"Z",     "Zw",    "Zw=",   "Z===", "====",  "=Zw=",
-					    "Zw==Z3E=", "Z-_1",  "Z3F1b", "Zw=a", "Zw==Zw", "Z3E=="};
+	static const char *const cases[] = {"Z",        "Zw",   "Zw=",   "Z===", "====",   "=Zw=",
+					    "Zw==Z3E=", "Z-_1", "Z3F1b", "Zw=a", "Zw==Zw", "Z3E=="};
 	(void)state;
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

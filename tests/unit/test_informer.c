@@ -75,8 +75,8 @@ static int on_event(void *arg, const struct gq_event *event, struct gq_err *err)
 		break;
 	case GQ_EVENT_UPSERT:
 	case GQ_EVENT_DELETE:
-		(void)snprintf(text, sizeof text, "%c%s", event->kind == GQ_EVENT_UPSERT ? '+' : '-',
-			       event->resource_version);
+		(void)snprintf(text, sizeof text, "%c%s",
+			       event->kind == GQ_EVENT_UPSERT ? '+' : '-', event->resource_version);
 		note(f, text);
 		break;
 	case GQ_EVENT_IDLE:
@@ -116,7 +116,8 @@ static void wait_changed(struct fixture *f, const char *what)
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += 30;
 	if (pthread_cond_timedwait(&f->changed, &f->lock, &until))
-		fail_msg("%s; it is \"%s\", the last problem \"%s\"", what, f->log.data, f->problem.data);
+		fail_msg("%s; it is \"%s\", the last problem \"%s\"", what, f->log.data,
+			 f->problem.data);
 }
 
 /* Waits until the log is `log`, and empties it. */
@@ -154,7 +155,8 @@ static struct fixture *make(const struct testpki *pki)
 	assert_non_null(f);
 	f->server = apidouble_new(pki, false);
 	f->config.server = (char *)(uintptr_t)apidouble_url(f->server);
-	f->clock = (struct gq_clock){.mono_ns = fake_mono, .wall_s = gq_clock_real.wall_s, .arg = f};
+	f->clock =
+	    (struct gq_clock){.mono_ns = fake_mono, .wall_s = gq_clock_real.wall_s, .arg = f};
 	atomic_store(&f->now, 1000 * S);
 	f->resources[0] = (struct gq_informer_resource){
 	    .name = "pods", .path = "/api/v1/pods", .keep = keep, .on_event = on_event, .arg = f};
@@ -255,16 +257,16 @@ static void test_from_list_to_resumed_watch(void **state)
 	assert_int_equal(stats.lists, 1);
 	assert_int_equal(stats.watches, 2);
 	assert_int_equal(stats.errors, 0);
-	assert_int_equal(stats.bytes, strlen(SIM_EVENT("ADDED", "a", "5") SIM_MARKER("9") SIM_EVENT(
-					  "MODIFIED", "a", "11") SIM_BOOKMARK("15")
-					      SIM_EVENT("DELETED", "a", "16")));
+	assert_int_equal(stats.bytes, strlen(SIM_EVENT("ADDED", "a", "5") SIM_MARKER("9")
+						 SIM_EVENT("MODIFIED", "a", "11") SIM_BOOKMARK("15")
+						     SIM_EVENT("DELETED", "a", "16")));
 	assert_int_equal(stats.last_byte_ns, 1030 * S);
 	pthread_mutex_lock(&f->lock);
 	while (f->busy)
 		wait_changed(f, "no IDLE came");
 	pthread_mutex_unlock(&f->lock);
 	assert_int_equal(apidouble_connections(f->server), 1); /* kept alive */
-	unmake(f); /* while the watch runs */
+	unmake(f);                                             /* while the watch runs */
 }
 
 static void test_chunks_of_one_byte(void **state)
@@ -289,8 +291,7 @@ static void test_pages_on_old_servers(void **state)
 	(void)state;
 
 	run(f);
-	apicall_answer(next(f, "sendInitialEvents"), 422, "",
-		       SIM_STATUS(422, "Invalid"));
+	apicall_answer(next(f, "sendInitialEvents"), 422, "", SIM_STATUS(422, "Invalid"));
 	expect_problem(f, 1, "WatchList: HTTP 422: said so");
 	assert_int_equal(apidouble_waiting(f->server), 0); /* it waits, and the clock stands */
 	advance(f, 2 * S);

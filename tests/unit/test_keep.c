@@ -15,9 +15,10 @@ static const struct gq_json_keep with_version[] = {
     {"metadata", version}, {"spec", version}, {"kind", NULL}, {NULL, NULL}};
 static const struct gq_json_keep whole[] = {{"metadata", NULL}, {NULL, NULL}};
 
-static const char document[] = "{\"kind\":\"K\",\"metadata\":{\"name\":\"n\",\"labels\":{\"a\":\"b\"},"
-			       "\"resourceVersion\":\"7\",\"uid\":\"u\"},\"spec\":{\"x\":1},"
-			       "\"status\":{}}";
+static const char document[] =
+    "{\"kind\":\"K\",\"metadata\":{\"name\":\"n\",\"labels\":{\"a\":\"b\"},"
+    "\"resourceVersion\":\"7\",\"uid\":\"u\"},\"spec\":{\"x\":1},"
+    "\"status\":{}}";
 
 static void test_keeps_what_either_keeps(void **state)
 {

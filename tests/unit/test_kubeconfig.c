@@ -110,7 +110,8 @@ static void test_credentials(void **state)
 static void test_json_and_other_contexts(void **state)
 {
 	static const char text[] =
-	    "{\"kind\":\"Config\",\"apiVersion\":\"v1\",\"current-context\":\"a\",\"preferences\":{},"
+	    "{\"kind\":\"Config\",\"apiVersion\":\"v1\",\"current-context\":\"a\",\"preferences\":{"
+	    "},"
 	    "\"contexts\":[{\"name\":\"a\",\"context\":{\"cluster\":\"c1\",\"user\":\"\"}},"
 	    "{\"name\":\"b\",\"context\":{\"cluster\":\"c2\"}}],"
 	    "\"clusters\":[{\"name\":\"c1\",\"cluster\":{\"server\":\"https://one\"}},"
@@ -133,18 +134,22 @@ static void test_refuses_with_position(void **state)
 		const char *cluster, *user, *message;
 	} cases[] = {
 	    {SERVER, "    exec: {command: aws}\n",
-	     "/etc/kube/config:16:12: user \"robot\" gets its credentials from a program (exec), which "
+	     "/etc/kube/config:16:12: user \"robot\" gets its credentials from a program (exec), "
+	     "which "
 	     "is not supported: use a tokenFile, a token (kubectl create token) or a client "
 	     "certificate"},
 	    {SERVER, "    auth-provider:\n      name: gcp\n",
-	     "/etc/kube/config:17:7: user \"robot\" gets its credentials from an auth-provider, which "
+	     "/etc/kube/config:17:7: user \"robot\" gets its credentials from an auth-provider, "
+	     "which "
 	     "is not supported: use a tokenFile, a token (kubectl create token) or a client "
 	     "certificate"},
 	    {SERVER, "    as: x\n    as-user-extra: {a: [b]}\n",
-	     "/etc/kube/config:17:21: user \"robot\" sets as-user-extra, which is not supported: use "
+	     "/etc/kube/config:17:21: user \"robot\" sets as-user-extra, which is not supported: "
+	     "use "
 	     "as, as-uid and as-groups"},
 	    {"    server: http://10.0.0.1:8080\n", "    token: t\n",
-	     "/etc/kube/config:12:13: the server \"http://10.0.0.1:8080\" must begin with https://: "
+	     "/etc/kube/config:12:13: the server \"http://10.0.0.1:8080\" must begin with "
+	     "https://: "
 	     "plain http is for loopback"},
 	    {"    server: 10.0.0.1:6443\n", "    token: t\n",
 	     "/etc/kube/config:12:13: the server \"10.0.0.1:6443\" must begin with https://"},
@@ -175,7 +180,8 @@ static void test_refuses_with_position(void **state)
 	    {SERVER, "    client-key: k\n",
 	     "/etc/kube/config:14:3: user \"robot\" has a client key but no client certificate"},
 	    {SERVER, "    token: t\n    username: u\n",
-	     "/etc/kube/config:14:3: user \"robot\" has both a token and a username: only one can be "
+	     "/etc/kube/config:14:3: user \"robot\" has both a token and a username: only one can "
+	     "be "
 	     "used"},
 	    {SERVER, "    password: p\n",
 	     "/etc/kube/config:14:3: user \"robot\" has a password but no username"},
@@ -191,7 +197,8 @@ static void test_refuses_with_position(void **state)
 	     "/etc/kube/config:17:17: a group holds a control character"},
 	    {SERVER, "    token: \"a\\r\\nX: y\"\n",
 	     "/etc/kube/config:16:12: token holds a control character"},
-	    {SERVER, "    token: \"a\\0b\"\n", "/etc/kube/config:16:12: token holds a NUL character"},
+	    {SERVER, "    token: \"a\\0b\"\n",
+	     "/etc/kube/config:16:12: token holds a NUL character"},
 	    {SERVER, "    token: [t]\n", "/etc/kube/config:16:13: token must be a string"},
 	    {SERVER, "    token: &t x\n    password: *t\n",
 	     "/etc/kube/config:17:15: password is a YAML alias, which is not supported here"},
@@ -231,10 +238,12 @@ static void test_refuses_other_documents(void **state)
 	    {"kind: Config\n", "f: current-context is not set and no context was named"},
 	    {"current-context: x\n", "f: no context is called \"x\""},
 	    {"current-context: x\ncontexts: 7\n", "f:2:11: contexts must be a list"},
-	    {"current-context: x\ncontexts: [7]\n", "f:2:12: an entry of contexts must be a mapping"},
+	    {"current-context: x\ncontexts: [7]\n",
+	     "f:2:12: an entry of contexts must be a mapping"},
 	    {"current-context: x\ncontexts: [{name: x, context: 5}]\n",
 	     "f:2:31: context must be a mapping"},
-	    {"current-context: x\ncontexts: [{name: x}]\n", "f:2:13: context \"x\" names no cluster"},
+	    {"current-context: x\ncontexts: [{name: x}]\n",
+	     "f:2:13: context \"x\" names no cluster"},
 	    {"current-context: x\ncontexts: [{name: x, context: {cluster: y}}]\n",
 	     "f: no cluster is called \"y\""},
 	    {"current-context: x\ncontexts: [{name: x, context: {cluster: y, user: z}}]\n"
@@ -246,8 +255,8 @@ static void test_refuses_other_documents(void **state)
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		struct gq_kubeconfig *config = NULL;
 		struct gq_err err = {0};
-		assert_int_equal(gq_kubeconfig_parse("f", cases[i].text, strlen(cases[i].text), NULL,
-						     &config, &err),
+		assert_int_equal(gq_kubeconfig_parse("f", cases[i].text, strlen(cases[i].text),
+						     NULL, &config, &err),
 				 GQ_EINVALID);
 		assert_null(config);
 		assert_memory_equal(err.msg, cases[i].message, strlen(cases[i].message));

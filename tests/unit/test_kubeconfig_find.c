@@ -156,9 +156,9 @@ static void test_order(void **state)
 	(void)snprintf(many, sizeof many, "%s:%s", path, path);
 	at_home(NULL, NULL, many);
 	assert_int_equal(gq_kubeconfig_find(NULL, true, &config, &err), GQ_EINVALID);
-	assert_string_equal(err.msg,
-			    "$KUBECONFIG names several files, which is not supported: make one with "
-			    "kubectl config view --flatten --minify");
+	assert_string_equal(
+	    err.msg, "$KUBECONFIG names several files, which is not supported: make one with "
+		     "kubectl config view --flatten --minify");
 
 	drop("/.kube/config");
 	at_home(NULL, NULL, "");
@@ -211,8 +211,10 @@ static void test_servers(void **state)
 
 static void test_proxies(void **state)
 {
-	static const char *const good[] = {"http://p:3128", "https://u:p@p", "socks5://10.0.0.1:1080"};
-	static const char *const bad[] = {"p:3128", "socks4://p", "socks5h://p", "", "://", "file:///x"};
+	static const char *const good[] = {"http://p:3128", "https://u:p@p",
+					   "socks5://10.0.0.1:1080"};
+	static const char *const bad[] = {"p:3128", "socks4://p", "socks5h://p",
+					  "",       "://",        "file:///x"};
 	struct gq_err err;
 	(void)state;
 

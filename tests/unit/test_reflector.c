@@ -64,8 +64,8 @@ static void test_watch_list_then_watch_on_one_stream(void **state)
 	gq_reflector_idle(sim->reflector);
 	sim_expect(sim, "+b@7+a@9.");
 	assert_false(gq_reflector_counters(sim->reflector)->synced);
-	sim_text(sim, SIM_MARKER("12") SIM_EVENT("MODIFIED", "a", "13")
-			  SIM_EVENT("DELETED", "b", "14"));
+	sim_text(sim,
+		 SIM_MARKER("12") SIM_EVENT("MODIFIED", "a", "13") SIM_EVENT("DELETED", "b", "14"));
 	gq_reflector_idle(sim->reflector);
 	sim_expect(sim, "]!synced+a@13-b@14.");
 	assert_true(gq_reflector_counters(sim->reflector)->synced);
@@ -94,7 +94,8 @@ static void test_version_is_not_kept_before_the_marker(void **state)
 	sim_expect(sim, "[+a@90");
 	assert_int_equal(sim->n_problems, 1);
 	assert_int_equal(sim->last_code, GQ_EIO);
-	assert_string_equal(sim->problem.data, "WatchList: ended before the end of the initial events");
+	assert_string_equal(sim->problem.data,
+			    "WatchList: ended before the end of the initial events");
 	/* this time by pages */
 	assert_true(has(sim_begin(sim, 800 * MS, 1600 * MS), "/pods?limit=500"));
 	sim_answer(sim, 200, SIM_LIST("97", "", SIM_POD("a", "90")));
@@ -199,15 +200,18 @@ static void test_paged_list(void **state)
 	sim_restart(sim);
 	assert_string_equal(
 	    sim_begin(sim, 0, 0),
-	    "/api/v1/pods?fieldSelector=metadata.name%3Dgpuquota-policy%2Cx%21%3D%C3%A9%26&limit=2");
+	    "/api/v1/"
+	    "pods?fieldSelector=metadata.name%3Dgpuquota-policy%2Cx%21%3D%C3%A9%26&limit=2");
 	sim_answer(sim, 200, SIM_LIST("8", "to+ke/n=", SIM_POD("a", "3") "," SIM_POD("b", "4")));
 	assert_true(has(sim_begin(sim, 0, 0), "&limit=2&continue=to%2Bke%2Fn%3D"));
 	/* an empty page is not the end; only an empty token is */
 	sim_answer(sim, 200, SIM_LIST("8", "next", ""));
 	assert_true(has(sim_begin(sim, 0, 0), "&continue=next"));
 	sim_expect(sim, "[+a@3+b@4");
-	sim_answer(sim, 200, "{\"items\":[" SIM_POD("c", "5")
-				 "],\"metadata\":{\"resourceVersion\":\"8\"},\"kind\":\"PodList\"}");
+	sim_answer(
+	    sim, 200,
+	    "{\"items\":[" SIM_POD(
+		"c", "5") "],\"metadata\":{\"resourceVersion\":\"8\"},\"kind\":\"PodList\"}");
 	sim_expect(sim, "+c@5]!synced");
 	const char *path = sim_begin(sim, 0, 0);
 	assert_true(has(path, "fieldSelector=metadata.name%3D"));
@@ -267,7 +271,8 @@ static void test_answers_that_are_no_list(void **state)
 	} cases[] = {
 	    {"<html>Sign in</html>", GQ_EINVALID},
 	    {"", GQ_EINVALID},
-	    {"{\"kind\":\"PodList\",\"metadata\":{\"resourceVersion\":\"8\"},\"items\":[", GQ_EINVALID},
+	    {"{\"kind\":\"PodList\",\"metadata\":{\"resourceVersion\":\"8\"},\"items\":[",
+	     GQ_EINVALID},
 	    {"{\"kind\":\"PodList\",\"metadata\":{},\"items\":[]}", GQ_EINVALID},
 	    {SIM_STATUS(410, "Expired"), GQ_EGONE},
 	    {SIM_STATUS(500, "InternalError"), GQ_EIO},
@@ -357,7 +362,8 @@ static void test_what_makes_a_watch_list_again(void **state)
 		assert_int_equal(sim->n_problems, 1);
 		assert_int_equal(sim->last_code, cases[i].code);
 		assert_string_equal(sim_begin(sim, 800 * MS, 30 * S), "/api/v1/pods?limit=500");
-		/* what is missing from the new list was deleted: the consumer sees it by the marks */
+		/* what is missing from the new list was deleted: the consumer sees it by the marks
+		 */
 		gq_buf_reset(&sim->log);
 		sim_answer(sim, 200, SIM_LIST("50", "", SIM_POD("z", "49")));
 		sim_expect(sim, "[+z@49]");
@@ -389,7 +395,8 @@ static void test_retry_after(void **state)
 	gq_reflector_end(sim->reflector, sim->now, NULL, 47);
 	(void)sim_begin(sim, 47 * S, 47 * S);
 	/* in the Status */
-	sim_answer(sim, 429, "{\"kind\":\"Status\",\"code\":429,\"details\":{\"retryAfterSeconds\":52}}");
+	sim_answer(sim, 429,
+		   "{\"kind\":\"Status\",\"code\":429,\"details\":{\"retryAfterSeconds\":52}}");
 	(void)sim_begin(sim, 52 * S, 52 * S);
 	/* in an ERROR event */
 	sim_answer(sim, 200,
@@ -495,8 +502,8 @@ static void test_resources_that_lack_something(void **state)
 	broken[2].keep = NULL;
 	broken[3].on_event = NULL;
 	for (size_t i = 0; i < 4; i++)
-		assert_int_equal(
-		    gq_reflector_new(&broken[i], &sim->options, 1, &reflector, NULL), GQ_EINVALID);
+		assert_int_equal(gq_reflector_new(&broken[i], &sim->options, 1, &reflector, NULL),
+				 GQ_EINVALID);
 	assert_null(reflector);
 	gq_reflector_free(NULL);
 }

@@ -154,8 +154,9 @@ static void test_objects_that_are_not_understood_are_skipped(void **state)
 	sim->options.no_watch_list = true;
 	sim_restart(sim);
 	(void)sim_begin(sim, 0, 0);
-	sim_answer(sim, 200,
-		   SIM_LIST("9", "", SIM_POD("a", "5") "," SIM_POD("bad", "6") "," SIM_POD("c", "7")));
+	sim_answer(
+	    sim, 200,
+	    SIM_LIST("9", "", SIM_POD("a", "5") "," SIM_POD("bad", "6") "," SIM_POD("c", "7")));
 	sim_expect(sim, "[+a@5+bad@6+c@7]!synced");
 	assert_int_equal(sim->n_problems, 1);
 	assert_string_equal(sim->problem.data, "not understood");
@@ -216,7 +217,8 @@ static void test_objects_over_the_caps(void **state)
 {
 	static const char dropped[] = "{\"type\":\"ADDED\",\"object\":{\"status\":\"";
 	static const char kept[] = "{\"type\":\"ADDED\",\"object\":{\"spec\":\"";
-	static const char tail[] = "\",\"metadata\":{\"name\":\"h\",\"resourceVersion\":\"12\"}}}\n";
+	static const char tail[] =
+	    "\",\"metadata\":{\"name\":\"h\",\"resourceVersion\":\"12\"}}}\n";
 	struct sim *sim = *state;
 
 	sim_to_watch(sim);
@@ -249,9 +251,9 @@ static void test_versions_and_tokens_over_the_caps(void **state)
 	sim_answer(sim, 200, body);
 	assert_int_equal(sim->last_code, GQ_ETOOBIG);
 	(void)sim_begin(sim, 800 * MS, 30 * S);
-	(void)snprintf(body, sizeof body,
-		       "{\"metadata\":{\"resourceVersion\":\"1\",\"continue\":\"%020000d\"},\"items\":[]}",
-		       1);
+	(void)snprintf(
+	    body, sizeof body,
+	    "{\"metadata\":{\"resourceVersion\":\"1\",\"continue\":\"%020000d\"},\"items\":[]}", 1);
 	sim_answer(sim, 200, body);
 	assert_true(sim->last_code == GQ_ETOOBIG);
 	assert_string_equal(sim_begin(sim, 800 * MS, 30 * S), "/api/v1/pods?limit=500");

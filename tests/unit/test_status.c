@@ -15,7 +15,8 @@ static void test_reads_statuses(void **state)
 		bool ok;
 		struct gq_api_status want;
 	} cases[] = {
-	    {"{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"status\":\"Failure\",\"message\":\"too old\","
+	    {"{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"status\":\"Failure\",\"message\":\"too "
+	     "old\","
 	     "\"reason\":\"Expired\",\"code\":410}",
 	     true,
 	     {.code = 410, .reason = "Expired", .message = "too old"}},
@@ -36,7 +37,8 @@ static void test_reads_statuses(void **state)
 	    {"{\"kind\":\"Status\",\"code\":\"410\",\"reason\":[],\"message\":{},\"details\":[]}",
 	     true,
 	     {0}},
-	    {"{\"kind\":\"Status\",\"details\":{\"causes\":[1,null,\"x\",{}],\"retryAfterSeconds\":1.5}}",
+	    {"{\"kind\":\"Status\",\"details\":{\"causes\":[1,null,\"x\",{}],\"retryAfterSeconds\":"
+	     "1.5}}",
 	     true,
 	     {0}},
 	    {"{\"kind\":\"Pod\",\"code\":410}", false, {0}},
@@ -79,11 +81,20 @@ static void test_codes(void **state)
 	static const struct {
 		long http;
 		int code;
-	} cases[] = {{200, 0},		    {201, 0},		  {204, 0},
-		     {401, GQ_EDENIED},	    {403, GQ_EDENIED},	  {404, GQ_ENOTFOUND},
-		     {409, GQ_ECONFLICT},   {410, GQ_EGONE},	  {422, GQ_EINVALID},
-		     {429, GQ_ETHROTTLED},  {500, GQ_EIO},	  {503, GQ_EIO},
-		     {302, GQ_EIO},	    {400, GQ_EINVALID}};
+	} cases[] = {{200, 0},
+		     {201, 0},
+		     {204, 0},
+		     {401, GQ_EDENIED},
+		     {403, GQ_EDENIED},
+		     {404, GQ_ENOTFOUND},
+		     {409, GQ_ECONFLICT},
+		     {410, GQ_EGONE},
+		     {422, GQ_EINVALID},
+		     {429, GQ_ETHROTTLED},
+		     {500, GQ_EIO},
+		     {503, GQ_EIO},
+		     {302, GQ_EIO},
+		     {400, GQ_EINVALID}};
 	(void)state;
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

@@ -131,9 +131,8 @@ static void test_headers(void **state)
 	assert_null(apicall_header(call, "Expect", 0));
 	gq_transport_free(transport);
 
-	struct gq_kubeconfig basic = {.server = config.server,
-				      .username = (char[]){"bob"},
-				      .password = (char[]){"s3:cret"}};
+	struct gq_kubeconfig basic = {
+	    .server = config.server, .username = (char[]){"bob"}, .password = (char[]){"s3:cret"}};
 	transport = make(&basic);
 	call = exchange(transport, server);
 	assert_string_equal(apicall_header(call, "Authorization", 0), "Basic Ym9iOnMzOmNyZXQ=");
@@ -190,10 +189,11 @@ static void test_certificate_authorities(void **state)
 			fire(transport, &shot);
 			land(&shot);
 			assert_int_equal(gq_transport_fail(&err, shot.rc, shot.error), GQ_EIO);
-			assert_memory_equal(err.msg,
-					    "the API server's certificate does not hold against the "
-					    "certificate authority and server name that were configured: ",
-					    115);
+			assert_memory_equal(
+			    err.msg,
+			    "the API server's certificate does not hold against the "
+			    "certificate authority and server name that were configured: ",
+			    115);
 		}
 		gq_transport_free(transport);
 	}
@@ -347,7 +347,8 @@ static void test_proxies(void **state)
 
 static void test_credentials_that_cannot_work(void **state)
 {
-	static char garbage[] = "-----BEGIN CERTIFICATE-----\nZ3F1b3Rh\n-----END CERTIFICATE-----\n";
+	static char garbage[] =
+	    "-----BEGIN CERTIFICATE-----\nZ3F1b3Rh\n-----END CERTIFICATE-----\n";
 	static char locked[] = "-----BEGIN ENCRYPTED PRIVATE KEY-----\n"
 			       "MIHsMFcGCSqGSIb3DQEFDTBKMCkGCSqGSIb3DQEFDDAcBAgAAAAAAAAAAAICCAAw\n"
 			       "-----END ENCRYPTED PRIVATE KEY-----\n";

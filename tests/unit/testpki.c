@@ -41,8 +41,8 @@ static X509 *make_cert(const char *name, const char *alt, EVP_PKEY *key, X509 *c
 	X509_gmtime_adj(X509_getm_notAfter(cert), 86400);
 	X509_set_pubkey(cert, key);
 	X509_NAME *subject = X509_get_subject_name(cert);
-	need(X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC, (const unsigned char *)name, -1,
-					-1, 0),
+	need(X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC, (const unsigned char *)name,
+					-1, -1, 0),
 	     "X509_NAME_add_entry_by_txt");
 	X509_set_issuer_name(cert, ca ? X509_get_subject_name(ca) : subject);
 	extend(cert, ca ? ca : cert, NID_basic_constraints,
@@ -86,7 +86,8 @@ void testpki_make(struct testpki *pki)
 		need(keys[i] != NULL, "EVP_EC_gen");
 	}
 	X509 *ca = make_cert("test CA", NULL, keys[0], NULL, keys[0]);
-	X509 *server = make_cert("apiserver", "IP:127.0.0.1,DNS:gpuquota.test", keys[1], ca, keys[0]);
+	X509 *server =
+	    make_cert("apiserver", "IP:127.0.0.1,DNS:gpuquota.test", keys[1], ca, keys[0]);
 	X509 *client = make_cert("tester", NULL, keys[2], ca, keys[0]);
 	X509 *other = make_cert("other CA", NULL, keys[3], NULL, keys[3]);
 	*pki = (struct testpki){
