@@ -31,7 +31,7 @@ int gq_address_parse(const char *text, struct gq_address *ret_address, struct gq
 	struct sockaddr_in *v4 = (struct sockaddr_in *)&address.sa;
 	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&address.sa;
 	char host[GQ_ADDRESS_TEXT_MAX];
-	in_port_t port;
+	in_port_t port = 0;
 
 	const char *colon = strrchr(text, ':');
 	if (!colon)

@@ -28,6 +28,7 @@ struct gq_request *gq_request_new(struct gq_work *work)
 		free(request);
 		return NULL;
 	}
+	request->method = "";
 	request->work = gq_work_ref(work);
 	atomic_init(&request->orphaned, false);
 	return request;

@@ -1,2 +1,7 @@
 gq_unit_test(http LINKS gq_webhook)
-gq_unit_test(server LINKS gq_webhook SOURCES webhook_peer.c)
+gq_unit_test(request LINKS gq_webhook)
+gq_unit_test(work LINKS gq_webhook)
+foreach(name address certificate connection listener server tls)
+  gq_unit_test(${name} LINKS gq_webhook SOURCES webhook_peer.c)
+endforeach()
+gq_fuzz_replay(http LINKS gq_webhook)

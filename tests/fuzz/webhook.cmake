@@ -1,0 +1,1 @@
+gq_fuzzer(http LINKS gq_webhook)
