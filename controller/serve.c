@@ -36,6 +36,7 @@ struct serve {
 	struct gq_pages pages;
 	struct gq_server *server;
 	char policy_path[512];
+	struct gq_informer_resource resources[4];
 	struct gq_informer *informer;
 	pthread_t server_thread;
 	bool server_runs;
@@ -134,16 +135,18 @@ static int make_informer(struct serve *serve, struct gq_err *err)
 	     gq_policy_source_event, serve->policy},
 	    {"pods", "/api/v1/pods", NULL, gq_pod_keep, gq_feed_pods, &serve->feed},
 	};
+	_Static_assert(sizeof resources == sizeof serve->resources, "one entry a collection");
 	const struct gq_informer_options options = {
 	    .config = serve->kubeconfig,
 	    .user_agent = GQ_USER_AGENT,
-	    .resources = resources,
+	    .resources = serve->resources,
 	    .n_resources = sizeof resources / sizeof resources[0],
 	    .on_problem = on_problem,
 	    .on_synced = on_synced,
 	    .arg = serve,
 	};
 
+	memcpy(serve->resources, resources, sizeof resources);
 	(void)snprintf(serve->policy_path, sizeof serve->policy_path,
 		       "/api/v1/namespaces/%s/configmaps", serve->options.namespace_);
 	return gq_informer_new(&options, &serve->informer, err);

@@ -53,7 +53,7 @@ struct gq_informer_resource {
 	void *arg;
 };
 
-/* Every string is borrowed for the informer's life. */
+/* Everything pointed to is borrowed for the informer's life, the resources too. */
 struct gq_informer_options {
 	const struct gq_kubeconfig *config;
 	const char *user_agent;
