@@ -9,6 +9,8 @@
 /* libfyaml is used for its events only, not for its documents: nesting, aliases and duplicate keys
  * are then judged here as they come, with positions, and nothing of it recurses. */
 
+#define EMPTY_LINES_MAX 1000
+
 struct place {
 	size_t offset; /* bytes */
 	unsigned line;
@@ -32,6 +34,7 @@ struct reader {
 	size_t depth;
 	size_t n_nodes;
 	struct place seen; /* moves forward only: the end of the last token */
+	char output[120]; /* what libfyaml would have printed first; or "" */
 	bool in_document;
 	bool done; /* nothing more is read */
 	bool lost; /* the tree is of no use */
@@ -60,23 +63,39 @@ static void walk_over(struct reader *r, struct fy_token *token)
 		walk_to(r, end->input_pos);
 }
 
-/* libfyaml takes bytes that a terminal or a log had better not get, and says little of the others:
- * what is not clean text is told here. */
-static bool is_text(struct reader *r)
+/* Bytes that a terminal or a log had better not get, and what libfyaml would take from the stack
+ * without a limit: its length of a directive, and some bytes for each line end of a run of empty
+ * lines. */
+static bool is_clean(struct reader *r)
 {
 	struct place at = {0, 1, 1};
+	unsigned line_ends = 0; /* with nothing but white space between */
 
 	while (at.offset < r->len) {
 		unsigned char c = (unsigned char)r->bytes[at.offset];
 		size_t width = gq_utf8_width(r->bytes + at.offset, r->len - at.offset);
+		const char *refusal = NULL;
 		if (!width) {
-			gq_policy_report_add(r->report, at.line, at.column,
-					     "save the file as UTF-8", "not UTF-8: byte 0x%02x", c);
+			gq_policy_report_add(r->report, at.line, at.column, "save the file as UTF-8",
+					     "not UTF-8: byte 0x%02x", c);
 			return false;
 		}
+		if (c == '\n' || c == '\r')
+			line_ends++;
+		else if (c != ' ' && c != '\t')
+			line_ends = 0;
 		if ((c < 0x20 && c != '\n' && c != '\r' && c != '\t') || c == 0x7f) {
 			gq_policy_report_add(r->report, at.line, at.column, "remove it",
 					     "control character 0x%02x", c);
+			return false;
+		}
+		if (c == '%' && at.column == 1)
+			refusal = "directives (%) are not supported in a policy";
+		else if (line_ends > EMPTY_LINES_MAX)
+			refusal = "too many empty lines";
+		if (refusal) {
+			gq_policy_report_add(r->report, at.line, at.column, "remove them", "%s",
+					     refusal);
 			return false;
 		}
 		at.offset += width;
@@ -281,27 +300,46 @@ static bool is_printable(const char *text, size_t len)
 	return true;
 }
 
+/* fy_token_get_text() of libfyaml 0.7.12 gives "" when memory is out, and cuts (and leaks) a quoted
+ * text whose length it guessed wrong; the iterator does neither. */
+static int read_text(struct fy_token *token, struct gq_buf *out)
+{
+	const struct fy_iter_chunk *chunk = NULL;
+	int failed = 0;
+
+	gq_buf_puts(out, "");
+	if (!token)
+		return out->code;
+	struct fy_token_iter *iter = fy_token_iter_create(token);
+	if (!iter)
+		return GQ_ENOMEM;
+	while ((chunk = fy_token_iter_chunk_next(iter, chunk, &failed)))
+		gq_buf_append(out, chunk->str, chunk->len);
+	fy_token_iter_destroy(iter);
+	return failed ? GQ_ENOMEM : out->code;
+}
+
 static int on_scalar(struct reader *r, struct fy_token *token)
 {
 	struct gq_yaml_node *node = new_node(r, GQ_YAML_SCALAR, token);
 	enum fy_scalar_style style = token ? fy_token_scalar_style(token) : FYSS_PLAIN;
-	size_t len = 0;
-	const char *text = token ? fy_token_get_text(token, &len) : "";
+	struct gq_buf GQ_BUF_CLEANUP text = GQ_BUF_INIT(r->len * 4);
 
-	if (!node || !text)
+	if (!node || read_text(token, &text))
 		return GQ_ENOMEM;
 	if (!node->line)
 		place_empty(r, node);
 	/* a quoted scalar's mark is behind its quote */
 	if ((style == FYSS_SINGLE_QUOTED || style == FYSS_DOUBLE_QUOTED) && node->column > 1)
 		node->column--;
-	while (len && (style == FYSS_LITERAL || style == FYSS_FOLDED) && text[len - 1] == '\n')
-		len--;
-	node->text = gq_pool_copy(r->pool, text, len);
-	node->len = len;
+	node->len = text.len;
+	if (style == FYSS_LITERAL || style == FYSS_FOLDED)
+		while (node->len && text.data[node->len - 1] == '\n')
+			node->len--;
+	node->text = gq_pool_copy(r->pool, text.data, node->len);
 	if (!node->text)
 		return GQ_ENOMEM;
-	if (!is_printable(text, len)) {
+	if (!is_printable(node->text, node->len)) {
 		gq_policy_report_add(r->report, node->line, node->column,
 				     "write it on one line and without such characters",
 				     "text with a line break, a tab or a control character");
@@ -357,12 +395,7 @@ static void on_document(struct reader *r, const struct fy_event *event)
 	const struct fy_mark *mark = token ? fy_token_start_mark(token) : NULL;
 
 	if (!r->in_document) {
-		struct fy_document_state *state = event->document_start.document_state;
 		r->in_document = true;
-		if (fy_document_state_version_explicit(state) ||
-		    fy_document_state_tags_explicit(state))
-			gq_policy_report_add(r->report, 1, 1, "remove it",
-					     "directives (%%) are not supported in a policy");
 		return;
 	}
 	gq_policy_report_add(r->report, mark ? (unsigned)mark->line + 1 : r->seen.line,
@@ -427,28 +460,43 @@ static const char *advice(const char *message)
 	return "compare the indentation and the colons here with the lines around";
 }
 
+/* Some of libfyaml's messages belong to no place and are handed here in place of being collected.
+ * The first is kept. */
+static void on_output(struct fy_diag *diag, void *user, const char *text, size_t len)
+{
+	struct reader *r = user;
+
+	(void)diag;
+	if (r->output[0])
+		return;
+	if (len >= sizeof r->output)
+		len = sizeof r->output - 1;
+	for (size_t i = 0; i < len; i++)
+		r->output[i] = text[i] >= 0x20 && text[i] < 0x7f ? text[i] : ' ';
+	while (len > 0 && r->output[len - 1] == ' ')
+		len--;
+	r->output[len] = '\0';
+}
+
 static int report_syntax(struct reader *r, struct fy_diag *diag)
 {
 	void *at = NULL;
 
+	r->lost = true;
 	for (struct fy_diag_error *e; (e = fy_diag_errors_iterate(diag, &at));) {
 		if (e->type != FYET_ERROR || !e->msg)
 			continue;
 		gq_policy_report_add(r->report, e->line > 0 ? (unsigned)e->line : 1,
 				     e->column > 0 ? (unsigned)e->column : 1, advice(e->msg),
 				     "not YAML: %.200s", e->msg);
-		r->lost = true;
 		return 0;
 	}
-	return GQ_ENOMEM; /* it fails without a word only when memory is out */
-}
-
-static void swallow(struct fy_diag *diag, void *user, const char *text, size_t len)
-{
-	(void)diag;
-	(void)user;
-	(void)text;
-	(void)len;
+	/* out of memory, it names the call that failed, or says nothing */
+	if (!r->output[0] || strstr(r->output, "failed"))
+		return GQ_ENOMEM;
+	gq_policy_report_add(r->report, r->seen.line, r->seen.column, advice(r->output),
+			     "not YAML: %s", r->output);
+	return 0;
 }
 
 static int read_events(struct reader *r, struct fy_parser *parser, struct fy_diag *diag)
@@ -471,7 +519,10 @@ static int read_stream(struct reader *r)
 
 	fy_diag_cfg_default(&diag_cfg);
 	diag_cfg.fp = NULL; /* else it writes to stderr */
-	diag_cfg.output_fn = swallow;
+	diag_cfg.output_fn = on_output;
+	diag_cfg.user = r;
+	diag_cfg.show_source = diag_cfg.show_position = false;
+	diag_cfg.show_type = diag_cfg.show_module = false;
 	struct fy_diag *diag = fy_diag_create(&diag_cfg);
 	if (!diag)
 		return GQ_ENOMEM;
@@ -502,10 +553,19 @@ int gq_yaml_read(const char *bytes, size_t len, struct gq_pool *pool,
 	    .seen = {0, 1, 1},
 	};
 
-	if (!is_text(&r)) {
-		*ret_root = NULL;
+	*ret_root = NULL;
+	if (!is_clean(&r))
 		return 0;
-	}
+	/* libfyaml reads memory that it never set when a block scalar ends without a line end */
+	char *ended = gq_pool_alloc(pool, len + 1, 1);
+	if (!ended)
+		return gq_fail(err, GQ_ENOMEM, "out of memory while reading the policy");
+	if (len)
+		memcpy(ended, bytes, len);
+	if (len && bytes[len - 1] != '\n')
+		ended[len++] = '\n';
+	r.bytes = ended;
+	r.len = len;
 	if (read_stream(&r))
 		return gq_fail(err, GQ_ENOMEM, "out of memory while reading the policy");
 	if (!r.root && !r.lost)
