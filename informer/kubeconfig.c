@@ -121,8 +121,8 @@ static int scalar(const struct reader *r, struct fy_node *map, const char *key,
 static int get_string(const struct reader *r, struct fy_node *map, const char *key, char **ret_text,
 		      struct gq_err *err)
 {
-	const char *text;
-	size_t len;
+	const char *text = NULL;
+	size_t len = 0;
 
 	int code = scalar(r, map, key, &text, &len, err);
 	if (code)
@@ -149,8 +149,8 @@ static int get_header(const struct reader *r, struct fy_node *map, const char *k
 static int get_bool(const struct reader *r, struct fy_node *map, const char *key, bool *ret_value,
 		    struct gq_err *err)
 {
-	const char *text;
-	size_t len;
+	const char *text = NULL;
+	size_t len = 0;
 
 	int code = scalar(r, map, key, &text, &len, err);
 	if (code)
@@ -188,8 +188,8 @@ static int get_path(const struct reader *r, struct fy_node *map, const char *key
 static int get_data(const struct reader *r, struct fy_node *map, const char *key, char **ret_text,
 		    struct gq_err *err)
 {
-	const char *text;
-	size_t len, n;
+	const char *text = NULL;
+	size_t len = 0, n = 0;
 	char *bytes = NULL;
 
 	int code = scalar(r, map, key, &text, &len, err);

@@ -134,6 +134,12 @@ static void query_watch(struct gq_reflector *r, struct gq_buf *path)
 int gq_reflector_begin(struct gq_reflector *r, int64_t now_ns, struct gq_buf *path,
 		       struct gq_err *err)
 {
+	r->status = 0;
+	r->items = 0;
+	r->failed = false;
+	r->failure = (struct gq_err){0};
+	r->told = (struct gq_api_status){0};
+	gq_buf_reset(&r->error_body);
 	if (gq_buf_puts(path, r->resource->path))
 		return gq_fail(err, path->code, "can't make room for a path");
 	if (r->resource->field_selector)
@@ -151,12 +157,6 @@ int gq_reflector_begin(struct gq_reflector *r, int64_t now_ns, struct gq_buf *pa
 		return gq_fail(err, path->code, "can't make room for a path");
 	r->running = true;
 	r->began_ns = r->heard_ns = now_ns;
-	r->status = 0;
-	r->items = 0;
-	r->failed = false;
-	r->failure = (struct gq_err){0};
-	r->told = (struct gq_api_status){0};
-	gq_buf_reset(&r->error_body);
 	return 0;
 }
 
@@ -173,6 +173,8 @@ int gq_reflector_response(struct gq_reflector *r, int64_t now_ns, long status)
 
 	r->heard_ns = now_ns;
 	atomic_store(&r->counters.last_byte_ns, now_ns);
+	if (r->status)
+		return 0; /* trailers look like a second head */
 	r->status = status;
 	if (status != 200)
 		return 0;

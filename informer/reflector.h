@@ -42,7 +42,7 @@ const struct gq_reflector_counters *gq_reflector_counters(const struct gq_reflec
 int64_t gq_reflector_deadline(const struct gq_reflector *reflector);
 
 /* No request runs: appends path and query of the next one. It runs until gq_reflector_end() or
- * gq_reflector_cut(). Errors: GQ_ENOMEM, GQ_ETOOBIG; nothing runs then. */
+ * gq_reflector_cut(), also when it can't be made: errors GQ_ENOMEM, GQ_ETOOBIG. */
 int gq_reflector_begin(struct gq_reflector *reflector, int64_t now_ns, struct gq_buf *path,
 		       struct gq_err *err);
 

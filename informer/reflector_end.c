@@ -75,11 +75,15 @@ static void end_refused(struct gq_reflector *r, int64_t now_ns, int retry_after_
 		      is_status && told->message[0] ? ": " : "", told->message);
 	if (!why.code)
 		why.code = GQ_EIO; /* 2xx, but not 200 */
-	if (r->phase == GQ_PHASE_STREAM_LIST && (r->status == 422 || r->status == 400))
-		r->no_stream_list = true;
+	bool unknown = r->phase == GQ_PHASE_STREAM_LIST && (r->status == 422 || r->status == 400);
 	if (!retry_after_s)
 		retry_after_s = told->retry_after_s;
 	retry(r, now_ns, remedy_for(r, why.code), retry_after_s, &why);
+	if (unknown) {
+		/* once and for all, so there is no need to wait */
+		r->no_stream_list = true;
+		r->next_ns = now_ns;
+	}
 }
 
 static int next_page(struct gq_reflector *r, const char *token, struct gq_err *err)

@@ -164,7 +164,7 @@ void sim_to_watch(struct sim *sim)
 	if (strstr(path, "sendInitialEvents")) {
 		sim_head(sim, 422);
 		sim_end(sim);
-		(void)sim_begin(sim, GQ_NS_PER_MS, 2 * GQ_NS_PER_S);
+		(void)sim_begin(sim, 0, 0);
 	}
 	sim_answer(sim, 200, SIM_LIST("10", "", SIM_POD("a", "10")));
 	(void)sim_begin(sim, 0, 0);

@@ -116,7 +116,7 @@ static void test_refused_watch_list_is_not_asked_again(void **state)
 		(void)sim_begin(sim, 0, 0);
 		sim_answer(sim, refusals[i], SIM_STATUS(422, "Invalid"));
 		sim_expect(sim, ""); /* nobody was told of a list */
-		assert_true(has(sim_begin(sim, 800 * MS, 1600 * MS), "limit=500"));
+		assert_true(has(sim_begin(sim, 0, 0), "limit=500"));
 		sim_answer(sim, 200, SIM_LIST("5", "", ""));
 		sim_expect(sim, "[]!synced");
 		(void)sim_begin(sim, 0, 0);
@@ -469,6 +469,37 @@ static void test_relist_loops_do_not_spin(void **state)
 	}
 }
 
+static void test_trailers_are_no_second_answer(void **state)
+{
+	struct sim *sim = *state;
+
+	sim->options.no_watch_list = true;
+	sim_restart(sim);
+	(void)sim_begin(sim, 0, 0);
+	sim_head(sim, 200);
+	sim_text(sim, SIM_LIST("5", "", SIM_POD("a", "3")));
+	sim_head(sim, 200);
+	sim_end(sim);
+	sim_expect(sim, "[+a@3]!synced");
+}
+
+static void test_requests_that_cannot_be_made(void **state)
+{
+	struct sim *sim = *state;
+	struct gq_buf none = GQ_BUF_INIT(0);
+	struct gq_err err = {0};
+
+	/* what the request before has left does not count */
+	sim_to_watch(sim);
+	sim_answer(sim, 410, SIM_STATUS(410, "Expired"));
+	(void)sim_begin(sim, 0, 30 * S);
+	sim_answer(sim, 200, SIM_LIST("50", "", ""));
+	assert_int_equal(gq_reflector_begin(sim->reflector, sim->now, &none, &err), GQ_ETOOBIG);
+	gq_reflector_end(sim->reflector, sim->now, &err, 0);
+	assert_int_equal(sim->last_code, GQ_ETOOBIG);
+	assert_true(has(sim_begin(sim, 800 * MS, 30 * S), "&resourceVersion=50"));
+}
+
 static void test_timeouts_are_drawn_anew(void **state)
 {
 	struct sim *sim = *state;
@@ -530,6 +561,8 @@ int main(void)
 	    TEST(test_silence),
 	    TEST(test_failures_never_spin),
 	    TEST(test_relist_loops_do_not_spin),
+	    TEST(test_trailers_are_no_second_answer),
+	    TEST(test_requests_that_cannot_be_made),
 	    TEST(test_timeouts_are_drawn_anew),
 	    TEST(test_resources_that_lack_something),
 	};
