@@ -19,3 +19,9 @@ int gq_tls_configure(SSL_CTX *ctx, struct gq_certificate *certificate)
 	gq_certificate_serve(certificate, ctx);
 	return 0;
 }
+
+bool gq_tls_failed(const SSL *ssl)
+{
+	/* whoever connects and leaves without a byte is a probe */
+	return ssl && !SSL_is_init_finished(ssl) && BIO_number_read(SSL_get_rbio(ssl)) > 0;
+}
