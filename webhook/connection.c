@@ -319,13 +319,6 @@ bool gq_connection_close(struct gq_connection *connection)
 
 	if (!connection->wsi)
 		return false;
-	if (!connection->metrics) {
-		/* whoever connects and leaves without a byte is no failure: a probe */
-		SSL *ssl = lws_get_ssl(connection->wsi);
-		if (ssl && !SSL_is_init_finished(ssl) && BIO_number_read(SSL_get_rbio(ssl)) > 0)
-			atomic_fetch_add_explicit(&connection->shared->tls_failures, 1,
-						  memory_order_relaxed);
-	}
 	connection->wsi = NULL;
 	connection->request = NULL;
 	if (request && request->connection) { /* a handler has it: it comes back without us */

@@ -33,7 +33,6 @@ struct gq_connection_shared {
 	unsigned spare_count;
 	atomic_uint_fast64_t responses[6];
 	atomic_uint_fast64_t in_flight;
-	atomic_uint_fast64_t tls_failures;
 };
 
 /* The memory is libwebsockets' (per_session_data_size), zeroed. */

@@ -50,6 +50,7 @@ void gq_listener_accept(struct gq_listener *listener)
 			}
 			return;
 		}
+		atomic_fetch_add_explicit(&listener->accepted, 1, memory_order_relaxed);
 		set_options(fd);
 		/* closes the descriptor when it fails; the connection is counted by its callback */
 		(void)lws_adopt_descriptor_vhost_via_info(&(lws_adopt_desc_t){

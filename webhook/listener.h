@@ -1,6 +1,7 @@
 #ifndef GQ_WEBHOOK_LISTENER_H
 #define GQ_WEBHOOK_LISTENER_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include <libwebsockets.h>
@@ -13,6 +14,7 @@ struct gq_listener {
 	unsigned port;
 	bool metrics;
 	unsigned max, open; /* connections */
+	atomic_uint_fast64_t accepted;
 	bool paused;
 	struct lws_vhost *vhost; /* of its connections */
 	struct lws *wsi;

@@ -43,7 +43,7 @@ struct gq_server {
 	bool finished;
 	atomic_bool drain_wanted;
 	atomic_int_fast64_t drain_max_ns;
-	atomic_uint_fast64_t connections_open, connections_total, turns;
+	atomic_uint_fast64_t connections_open, tls_failures, turns;
 };
 
 static struct gq_server *server_of(struct lws *wsi)
@@ -83,7 +83,6 @@ static int on_open(struct lws *wsi, struct gq_connection *connection)
 	lws_dll2_add_tail(&connection->list, &server->connections);
 	gq_listener_opened(listener);
 	atomic_fetch_add_explicit(&server->connections_open, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&server->connections_total, 1, memory_order_relaxed);
 	arm_timer(server, true);
 	return 0;
 }
@@ -92,6 +91,10 @@ static void on_close(struct lws *wsi, struct gq_connection *connection)
 {
 	struct gq_server *server = server_of(wsi);
 
+	/* libwebsockets starts the handshake before it tells of the connection, so one that fails at
+	 * once is never opened; and the SSL is gone by the second call */
+	if (gq_tls_failed(lws_get_ssl(wsi)))
+		atomic_fetch_add_explicit(&server->tls_failures, 1, memory_order_relaxed);
 	if (!connection || !gq_connection_close(connection))
 		return;
 	lws_dll2_remove(&connection->list);
@@ -295,9 +298,10 @@ void gq_server_stats(const struct gq_server *server, struct gq_server_stats *ret
 {
 	struct gq_server_stats stats = {
 	    .connections_open = atomic_load(&server->connections_open),
-	    .connections_total = atomic_load(&server->connections_total),
+	    .connections_total = atomic_load(&server->https.accepted) +
+				     atomic_load(&server->metrics.accepted),
 	    .requests_in_flight = atomic_load(&server->shared.in_flight),
-	    .tls_failures_total = atomic_load(&server->shared.tls_failures),
+	    .tls_failures_total = atomic_load(&server->tls_failures),
 	    .loop_turns_total = atomic_load(&server->turns),
 	    .certificate_not_after_s = gq_certificate_not_after_s(server->certificate),
 	};

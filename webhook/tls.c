@@ -19,3 +19,13 @@ int gq_tls_configure(SSL_CTX *ctx, struct gq_certificate *certificate)
 	gq_certificate_serve(certificate, ctx);
 	return 0;
 }
+
+bool gq_tls_failed(const SSL *ssl)
+{
+	unsigned char first;
+
+	/* Whoever connects and leaves without a byte is a probe. SSL_is_init_finished() would not
+	 * do: a peer that leaves without close_notify puts a good connection back to "in init". */
+	return ssl && BIO_number_read(SSL_get_rbio(ssl)) > 0 &&
+	       SSL_get_peer_finished(ssl, &first, 1) == 0;
+}

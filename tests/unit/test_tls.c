@@ -148,10 +148,22 @@ static void counts_failures_but_not_probes(void **state)
 	uint64_t total = peer_server_stats(&server).connections_total;
 
 	(void)state;
+	peer_server_wait_open(&server, 0);
 	struct peer *peer = peer_connect_plain(server.port);
 	peer_close(peer);
 	peer_until(peer_server_stats(&server).connections_total == total + 1);
 	peer_server_wait_open(&server, 0);
+	assert_int_equal(peer_server_stats(&server).tls_failures_total, before);
+	/* good ones that leave without a word, before and after a request */
+	for (int i = 0; i < 2; i++) {
+		peer = peer_connect(server.port);
+		if (i)
+			expect_works(peer);
+		else
+			peer_server_wait_open(&server, 1);
+		peer_close(peer);
+		peer_server_wait_open(&server, 0);
+	}
 	assert_int_equal(peer_server_stats(&server).tls_failures_total, before);
 	/* plain HTTP where TLS is spoken */
 	peer = peer_connect_plain(server.port);
