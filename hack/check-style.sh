@@ -7,7 +7,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$GPUQUOTA_ROOT"
 
-banned='strtok|sprintf|vsprintf|strcpy|strcat|strncat|atoi|atol|atof|alloca|gets'
+banned='strtok|sprintf|vsprintf|strcpy|strcat|atoi|alloca|gets'
 max_columns=100
 max_lines=800
 

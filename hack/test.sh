@@ -104,7 +104,7 @@ c_tests() {
   shift
   [[ -z $pattern ]] || options+=(-R "$pattern")
   [[ -n $pattern ]] || options+=(--no-tests=error)
-  ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1 \
+  ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 \
     TSAN_OPTIONS=halt_on_error=1 ctest "${options[@]}" "$@"
 }
 
