@@ -1,4 +1,5 @@
 option(GQ_TESTS "build the unit tests" ON)
+option(GQ_BENCH "build the programs of tests/bench" OFF)
 option(GQ_FUZZ "build the libFuzzer targets (clang)" OFF)
 option(GQ_WERROR "treat warnings as errors (CI)" OFF)
 option(GQ_HARDEN "stack protector, FORTIFY, full RELRO" OFF)
