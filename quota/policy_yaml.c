@@ -1,6 +1,7 @@
 #include "quota/policy_yaml.h"
 
 #include <libfyaml.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/map.h"
@@ -34,7 +35,7 @@ struct reader {
 	size_t depth;
 	size_t n_nodes;
 	struct place seen; /* moves forward only: the end of the last token */
-	char output[120]; /* what libfyaml would have printed first; or "" */
+	char output[120];  /* what libfyaml would have printed first; or "" */
 	bool in_document;
 	bool done; /* nothing more is read */
 	bool lost; /* the tree is of no use */
@@ -63,41 +64,51 @@ static void walk_over(struct reader *r, struct fy_token *token)
 		walk_to(r, end->input_pos);
 }
 
-/* Bytes that a terminal or a log had better not get, and what libfyaml would take from the stack
- * without a limit: its length of a directive, and some bytes for each line end of a run of empty
- * lines. */
+static bool refuse(struct reader *r, const struct place *at, const char *advice, const char *what)
+{
+	gq_policy_report_add(r->report, at->line, at->column, advice, "%s", what);
+	return false;
+}
+
+/* Refuses bytes that a terminal or a log had better not get, and what libfyaml 0.7.12 does not
+ * survive: it takes from the stack, without a limit, the length of a directive and some bytes for
+ * each line end in a run of empty lines; and it frees a key twice when behind the ":" of an
+ * explicit key ("? ") a tab is out of place. */
 static bool is_clean(struct reader *r)
 {
 	struct place at = {0, 1, 1};
-	unsigned line_ends = 0; /* with nothing but white space between */
+	struct place mark = {0, 0, 0}; /* a "?" that may begin an explicit key; line 0: none */
+	unsigned line_ends = 0;        /* with nothing but white space between */
 
 	while (at.offset < r->len) {
-		unsigned char c = (unsigned char)r->bytes[at.offset];
-		size_t width = gq_utf8_width(r->bytes + at.offset, r->len - at.offset);
-		const char *refusal = NULL;
+		const char *p = r->bytes + at.offset;
+		unsigned char c = (unsigned char)*p;
+		size_t left = r->len - at.offset, width = gq_utf8_width(p, left);
+		char what[40];
 		if (!width) {
-			gq_policy_report_add(r->report, at.line, at.column, "save the file as UTF-8",
-					     "not UTF-8: byte 0x%02x", c);
-			return false;
+			(void)snprintf(what, sizeof what, "not UTF-8: byte 0x%02x", c);
+			return refuse(r, &at, "save the file as UTF-8", what);
 		}
 		if (c == '\n' || c == '\r')
 			line_ends++;
 		else if (c != ' ' && c != '\t')
 			line_ends = 0;
 		if ((c < 0x20 && c != '\n' && c != '\r' && c != '\t') || c == 0x7f) {
-			gq_policy_report_add(r->report, at.line, at.column, "remove it",
-					     "control character 0x%02x", c);
-			return false;
+			(void)snprintf(what, sizeof what, "control character 0x%02x", c);
+			return refuse(r, &at, "remove it", what);
 		}
 		if (c == '%' && at.column == 1)
-			refusal = "directives (%) are not supported in a policy";
-		else if (line_ends > EMPTY_LINES_MAX)
-			refusal = "too many empty lines";
-		if (refusal) {
-			gq_policy_report_add(r->report, at.line, at.column, "remove them", "%s",
-					     refusal);
-			return false;
-		}
+			return refuse(r, &at, "remove them",
+				      "directives (%) are not supported in a policy");
+		if (line_ends > EMPTY_LINES_MAX)
+			return refuse(r, &at, "remove them", "too many empty lines");
+		if (c == '?' && !mark.line && (left == 1 || strchr(" \t\r\n", p[1])))
+			mark = at;
+		if (c == '\t' && mark.line)
+			return refuse(
+			    r, &mark, "write spaces in place of tabs",
+			    "a \"?\" before white space and a tab further on could be read as "
+			    "an explicit key, which is not supported in a policy");
 		at.offset += width;
 		at.column++;
 		if (c == '\n') {

@@ -204,6 +204,16 @@ static const struct policy_case cases[] = {
 	     "  enforced",
      .problems = "p:4:1: mode \"enforced\" is not one of enforce, warn, audit; did you mean "
 		 "\"enforce\"?\n"},
+    {.name = "explicit key and a tab, which libfyaml frees twice",
+     .yaml = "? t:\t>",
+     .problems = "p:3:1: a \"?\" before white space and a tab further on could be read as an "
+		 "explicit key, which is not supported in a policy; write spaces in place of "
+		 "tabs\n"},
+    {.name = "explicit key",
+     .yaml = "? mode\n"
+	     ": warned\n",
+     .problems = "p:4:3: mode \"warned\" is not one of enforce, warn, audit; did you mean "
+		 "\"warn\"?\n"},
     {.name = "two documents",
      .yaml = "mode: enforce\n"
 	     "---\n"
