@@ -160,24 +160,38 @@ int gq_review_object_string(const struct gq_review *review, const char *const *k
 	return 0;
 }
 
+/* What the API server calls a control character: C0, DEL and C1. */
+static bool is_control(const char *text, size_t width)
+{
+	unsigned char c = (unsigned char)text[0];
+
+	if (width == 1)
+		return c < 0x20 || c == 0x7f;
+	return width == 2 && c == 0xc2 && (unsigned char)text[1] < 0xa0;
+}
+
 /* A warning on one line, within the API server's limits. */
 static void put_warning(struct gq_buf *out, const char *text)
 {
-	char line[WARNING_MAX_BYTES + 1];
-	size_t n = 0, len = strlen(text);
+	static const char replacement[] = "\xEF\xBF\xBD";
+	char line[WARNING_MAX_BYTES];
+	size_t n = 0, len = strlen(text), width;
 
-	for (size_t i = 0; i < len;) {
-		size_t width = gq_utf8_width(text + i, len - i);
-		if (width == 0)
+	for (size_t i = 0; i < len; i += width) {
+		const char *from = text + i;
+		size_t put = width = gq_utf8_width(from, len - i);
+		if (width == 0) {
+			from = replacement;
+			put = sizeof replacement - 1;
 			width = 1;
-		if (n + width > WARNING_MAX_BYTES)
+		} else if (is_control(from, width)) {
+			from = " ";
+			put = 1;
+		}
+		if (n + put > sizeof line)
 			break;
-		if (width == 1 && ((unsigned char)text[i] < 0x20 || text[i] == 0x7f))
-			line[n] = ' ';
-		else
-			memcpy(line + n, text + i, width);
-		n += width;
-		i += width;
+		memcpy(line + n, from, put);
+		n += put;
 	}
 	gq_buf_json_string(out, line, n);
 }
