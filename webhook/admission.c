@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "quota/message.h"
 #include "webhook/review.h"
 #include "webhook/timeout.h"
@@ -135,6 +136,8 @@ static void answer_bad(struct gq_admission *admission, struct gq_request *reques
 		return;
 	}
 	count(admission, request, GQ_VERDICT_DENY, GQ_REASON_BAD_REVIEW);
+	gq_log(GQ_LOG_WARN, "a review was answered with 400",
+	       GQ_S("path", gq_request_path(request)), GQ_S("problem", err->msg));
 	gq_message_print(&text, GQ_LOCALE_EN, GQ_MSG_BAD_REVIEW,
 			 &(struct gq_message_arg){"detail", err->msg}, 1);
 	answer_error(request, 400, text.data ? text.data : "");
@@ -183,6 +186,15 @@ static void answer_verdict(struct call *call, const struct gq_verdict *verdict)
 							     .content_type = "application/json",
 							     .body = body.data,
 							     .len = body.len});
+}
+
+static void answer_too_late(struct call *call)
+{
+	struct gq_buf text GQ_BUF_CLEANUP = GQ_BUF_INIT(1024);
+
+	gq_message_print(&text, GQ_LOCALE_EN, GQ_MSG_TOO_LATE, NULL, 0);
+	answer_unavailable(call->admission, call->request, GQ_REASON_TOO_LATE,
+			   text.data ? text.data : "");
 }
 
 /* ---- waiting for others ---- */
@@ -239,8 +251,7 @@ static void proceed(struct call *call, struct gq_verdict *verdict, int64_t now_n
 	switch (verdict->kind) {
 	case GQ_VERDICT_WAIT:
 		if (now_ns + verdict->wait_ns >= call->deadline_ns)
-			answer_unavailable(call->admission, call->request, GQ_REASON_TOO_LATE,
-					   "time is up");
+			answer_too_late(call);
 		else
 			gq_request_retry(call->request, verdict->wait_ns);
 		return;
