@@ -1,6 +1,11 @@
 #include "controller/feed.h"
 
-#include "quota/object.h"
+#include <json-c/json.h>
+#include <string.h>
+
+#include "quota/field.h"
+
+GQ_DEFINE_CLEANUP(cleanup_json, struct json_object, (void)json_object_put);
 
 static int64_t now(const struct gq_feed *feed)
 {
@@ -23,53 +28,130 @@ static bool list_event(const struct gq_feed *feed, enum gq_collection collection
 	return true;
 }
 
+/* What the ledger knows a deleted object by. The rest of its last state may be beyond us and must
+ * not keep it alive. *ret_id lives as long as *ret_root. */
+static int deleted_id(const struct gq_event *event, const char *key, struct json_object **ret_root,
+		      const char **ret_id, struct gq_err *err)
+{
+	struct json_object *root GQ_CLEANUP(cleanup_json) = NULL;
+	struct gq_field top = {0}, metadata;
+	const char *id;
+	int code = gq_field_parse(event->json, event->len, &root, err);
+
+	top.value = root;
+	if (!code)
+		code = gq_field_object(&top, "metadata", &metadata, err);
+	if (!code)
+		code = gq_field_peek(&metadata, key, &id, err);
+	if (code)
+		return code;
+	if (!id[0])
+		return gq_fail(err, GQ_EINVALID, "metadata.%s is missing", key);
+	*ret_id = id;
+	*ret_root = GQ_STEAL(root);
+	return 0;
+}
+
+/* A pod of which something can't be read: an operator that is newer than this program, or more
+ * owners than anybody has. It holds its GPUs all the same, so it is read without the fields of that
+ * kind, as if it might go anywhere that its node selector allows. */
+static int decode_less(const struct gq_event *event, struct gq_pod **ret_pod)
+{
+	struct json_object *root GQ_CLEANUP(cleanup_json) = NULL;
+	struct json_object *metadata = NULL, *spec = NULL;
+	struct json_object *anywhere GQ_CLEANUP(cleanup_json) =
+	    json_tokener_parse("[{\"operator\":\"Exists\"}]");
+	int code = gq_field_parse(event->json, event->len, &root, NULL);
+
+	if (code)
+		return code;
+	if (json_object_object_get_ex(root, "metadata", &metadata))
+		json_object_object_del(metadata, "ownerReferences");
+	if (json_object_object_get_ex(root, "spec", &spec) &&
+	    json_object_is_type(spec, json_type_object)) {
+		json_object_object_del(spec, "affinity");
+		if (!anywhere || json_object_object_add(spec, "tolerations", anywhere))
+			return GQ_ENOMEM;
+		anywhere = NULL;
+	}
+	return gq_pod_decode_tree(root, NULL, ret_pod, NULL);
+}
+
+static int pod_exists(const struct gq_feed *feed, const struct gq_event *event, struct gq_err *err)
+{
+	struct gq_pod *pod GQ_CLEANUP(gq_cleanup_pod) = NULL;
+	struct gq_err why = {0};
+	int whole = gq_pod_decode(event->json, event->len, NULL, &pod, &why);
+	int code = whole;
+
+	if (whole == GQ_EINVALID || whole == GQ_ETOOBIG)
+		code = decode_less(event, &pod);
+	if (code == GQ_ENOMEM)
+		return gq_fail(err, code, "out of memory for a pod");
+	if (code)
+		return gq_fail(err, whole, "%s", why.msg);
+	if (!pod->uid[0])
+		return gq_fail(err, GQ_EINVALID, "metadata.uid is missing");
+	code = gq_ledger_pod_seen(feed->ledger, pod, now(feed), err);
+	if (code || !whole)
+		return code;
+	return gq_fail(err, whole, "pod %s/%s is counted, though not understood: %s",
+		       pod->namespace_, pod->name, why.msg);
+}
+
 int gq_feed_pods(void *arg, const struct gq_event *event, struct gq_err *err)
 {
-	struct gq_feed *feed = arg;
-	struct gq_pod *pod GQ_CLEANUP(gq_cleanup_pod) = NULL;
+	const struct gq_feed *feed = arg;
+	struct json_object *root GQ_CLEANUP(cleanup_json) = NULL;
+	const char *uid;
 	int code;
 
 	if (list_event(feed, GQ_PODS, event, &code, err))
 		return code;
-	code = gq_pod_decode(event->json, event->len, NULL, &pod, err);
-	if (code)
-		return code;
 	if (event->kind == GQ_EVENT_UPSERT)
-		return gq_ledger_pod_seen(feed->ledger, pod, now(feed), err);
-	gq_ledger_pod_gone(feed->ledger, pod->uid, now(feed));
-	return 0;
+		return pod_exists(feed, event, err);
+	code = deleted_id(event, "uid", &root, &uid, err);
+	if (!code)
+		gq_ledger_pod_gone(feed->ledger, uid, now(feed));
+	return code;
 }
 
 int gq_feed_nodes(void *arg, const struct gq_event *event, struct gq_err *err)
 {
-	struct gq_feed *feed = arg;
+	const struct gq_feed *feed = arg;
 	struct gq_node *node GQ_CLEANUP(gq_cleanup_node) = NULL;
+	struct json_object *root GQ_CLEANUP(cleanup_json) = NULL;
+	const char *name;
 	int code;
 
 	if (list_event(feed, GQ_NODES, event, &code, err))
 		return code;
-	code = gq_node_decode(event->json, event->len, &node, err);
-	if (code)
-		return code;
-	if (event->kind == GQ_EVENT_UPSERT)
-		return gq_ledger_node_seen(feed->ledger, node, err);
-	gq_ledger_node_gone(feed->ledger, node->name);
-	return 0;
+	if (event->kind == GQ_EVENT_UPSERT) {
+		code = gq_node_decode(event->json, event->len, &node, err);
+		return code ? code : gq_ledger_node_seen(feed->ledger, node, err);
+	}
+	code = deleted_id(event, "name", &root, &name, err);
+	if (!code)
+		gq_ledger_node_gone(feed->ledger, name);
+	return code;
 }
 
 int gq_feed_namespaces(void *arg, const struct gq_event *event, struct gq_err *err)
 {
-	struct gq_feed *feed = arg;
+	const struct gq_feed *feed = arg;
 	struct gq_namespace *ns GQ_CLEANUP(gq_cleanup_namespace) = NULL;
+	struct json_object *root GQ_CLEANUP(cleanup_json) = NULL;
+	const char *name;
 	int code;
 
 	if (list_event(feed, GQ_NAMESPACES, event, &code, err))
 		return code;
-	code = gq_namespace_decode(event->json, event->len, &ns, err);
-	if (code)
-		return code;
-	if (event->kind == GQ_EVENT_UPSERT)
-		return gq_ledger_namespace_seen(feed->ledger, ns, now(feed), err);
-	gq_ledger_namespace_gone(feed->ledger, ns->name);
-	return 0;
+	if (event->kind == GQ_EVENT_UPSERT) {
+		code = gq_namespace_decode(event->json, event->len, &ns, err);
+		return code ? code : gq_ledger_namespace_seen(feed->ledger, ns, now(feed), err);
+	}
+	code = deleted_id(event, "name", &root, &name, err);
+	if (!code)
+		gq_ledger_namespace_gone(feed->ledger, name);
+	return code;
 }

@@ -5,8 +5,9 @@
 #include "informer/informer.h"
 #include "quota/ledger.h"
 
-/* From the informer's events to the ledger: decodes each object and tells what became of it. All on
- * the informer's thread. */
+/* From the informer's events to the ledger: decodes each object and tells what became of it. A pod
+ * of which something is not understood is an error and is charged all the same, where that is
+ * possible. All on the informer's thread. */
 struct gq_feed {
 	struct gq_ledger *ledger;
 	const struct gq_clock *clock;

@@ -1,3 +1,5 @@
+#include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +14,7 @@ static const char usage_text[] =
     "      [--metrics-listen ADDR:PORT] [--identity NAME] [--reservation-ttl SECONDS]\n"
     "      [--log-level debug|info|warn|error] [--log-format text|json]\n"
     "                             run the webhook and its controller\n"
-    "  gpuquota usage [--kubeconfig FILE] [--namespace NS] [--url URL] [-o text|json]\n"
+    "  gpuquota usage [--kubeconfig FILE] [-n NAMESPACE] [--url URL] [-o text|json]\n"
     "                             who holds what\n"
     "  gpuquota policy lint FILE  check a policy\n"
     "  gpuquota version\n"
@@ -24,10 +26,20 @@ static int later(const char *command)
 	return 2;
 }
 
-int main(int argc, char **argv)
+static bool wants_help(const char *argument)
+{
+	return strcmp(argument, "help") == 0 || strcmp(argument, "--help") == 0 ||
+	       strcmp(argument, "-h") == 0;
+}
+
+static int run(int argc, char **argv)
 {
 	const char *command = argc > 1 ? argv[1] : "";
 
+	if (wants_help(command) || (argc == 3 && wants_help(argv[2]))) {
+		fputs(usage_text, stdout);
+		return 0;
+	}
 	if (strcmp(command, "serve") == 0)
 		return gq_command_serve(argc - 1, argv + 1);
 	if (strcmp(command, "usage") == 0)
@@ -38,11 +50,6 @@ int main(int argc, char **argv)
 		puts("gpuquota " GQ_VERSION);
 		return 0;
 	}
-	if (strcmp(command, "help") == 0 || strcmp(command, "--help") == 0 ||
-	    strcmp(command, "-h") == 0) {
-		fputs(usage_text, stdout);
-		return 0;
-	}
 	if (strcmp(command, "check") == 0 || strcmp(command, "nodes") == 0 ||
 	    strcmp(command, "explain") == 0 || strcmp(command, "simulate") == 0)
 		return later(command);
@@ -50,4 +57,16 @@ int main(int argc, char **argv)
 		fprintf(stderr, "gpuquota: unknown command %s\n\n", command);
 	fputs(usage_text, stderr);
 	return 2;
+}
+
+int main(int argc, char **argv)
+{
+	int status = run(argc, argv);
+
+	/* a table that the disk had no room for is no success */
+	if (fflush(stdout) == EOF && status == 0) {
+		fprintf(stderr, "gpuquota: standard output: %s\n", strerror(errno));
+		status = 1;
+	}
+	return status;
 }

@@ -4,63 +4,95 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
+#include "quota/object.h"
 
 #define TTL_MAX_S 3600
 
-static const struct gq_option *find_option(const struct gq_option *options, size_t n,
-					   const char *name, size_t len)
+/* An option as it stands in an argument: "--name", "--name=value", "-n", "-nvalue", "-n=value". */
+struct given {
+	int shown; /* length of the option itself in the argument, for messages */
+	const struct gq_option *option;
+	const char *value; /* in the same argument, or NULL */
+};
+
+static struct given read_long(const char *arg, const struct gq_option *options, size_t n)
 {
+	const char *name = arg + 2;
+	size_t len = strcspn(name, "=");
+	struct given given = {.shown = (int)len + 2,
+			      .value = name[len] == '=' ? name + len + 1 : NULL};
+
 	for (size_t i = 0; i < n; i++)
 		if (strlen(options[i].name) == len && memcmp(options[i].name, name, len) == 0)
-			return &options[i];
-	return NULL;
+			given.option = &options[i];
+	return given;
 }
 
-static int unknown_option(const struct gq_option *options, size_t n, const char *arg,
+static struct given read_short(const char *arg, const struct gq_option *options, size_t n)
+{
+	struct given given = {.shown = 2,
+			      .value = arg[2] == '=' ? arg + 3 : arg[2] ? arg + 2 : NULL};
+
+	for (size_t i = 0; i < n; i++)
+		if (options[i].letter && options[i].letter == arg[1])
+			given.option = &options[i];
+	return given;
+}
+
+/* Names the option without its value, which may be a secret. */
+static int unknown_option(const struct gq_option *options, size_t n, const char *arg, int shown,
 			  struct gq_err *err)
 {
-	char known[512] = "";
-	size_t at = 0;
+	struct gq_buf known GQ_BUF_CLEANUP = GQ_BUF_INIT(GQ_ERR_MAX / 2);
 
 	for (size_t i = 0; i < n; i++) {
-		size_t len = strlen(options[i].name);
-		if (at + len + 5 > sizeof known)
-			break;
-		memcpy(known + at, i ? ", --" : "--", i ? 4 : 2);
-		at += i ? 4 : 2;
-		memcpy(known + at, options[i].name, len + 1);
-		at += len;
+		gq_buf_puts(&known, i ? ", --" : "--");
+		gq_buf_puts(&known, options[i].name);
+		if (options[i].letter)
+			gq_buf_printf(&known, " (-%c)", options[i].letter);
 	}
-	return gq_fail(err, GQ_EINVALID, "unknown option %s; there are %s", arg, known);
+	return gq_fail(err, GQ_EINVALID, "unknown option %.*s; there are %s", shown, arg,
+		       known.data ? known.data : "none");
 }
 
 int gq_options_parse(int argc, char **argv, const struct gq_option *options, size_t n_options,
 		     const char **positional, size_t max, size_t *ret_n, struct gq_err *err)
 {
+	bool only_positional = false;
 	size_t n = 0;
 
 	for (int i = 1; i < argc; i++) {
 		const char *arg = argv[i];
-		if (strncmp(arg, "--", 2) != 0) {
+		if (!only_positional && strcmp(arg, "--") == 0) {
+			only_positional = true;
+			continue;
+		}
+		if (only_positional || arg[0] != '-' || !arg[1]) {
 			if (n == max)
 				return gq_fail(err, GQ_EINVALID, "unexpected argument %s", arg);
 			positional[n++] = arg;
 			continue;
 		}
-		const char *equals = strchr(arg, '=');
-		size_t len = equals ? (size_t)(equals - arg) - 2 : strlen(arg + 2);
-		const struct gq_option *option =
-		    find_option(options, n_options, arg + 2, len);
-		if (!option)
-			return unknown_option(options, n_options, arg, err);
-		if (*option->value)
-			return gq_fail(err, GQ_EINVALID, "--%s is given twice", option->name);
-		if (!equals && i + 1 == argc)
-			return gq_fail(err, GQ_EINVALID, "--%s needs a value", option->name);
-		*option->value = equals ? equals + 1 : argv[++i];
+		struct given given = arg[1] == '-' ? read_long(arg, options, n_options)
+						   : read_short(arg, options, n_options);
+		if (!given.option)
+			return unknown_option(options, n_options, arg, given.shown, err);
+		if (*given.option->value)
+			return gq_fail(err, GQ_EINVALID, "--%s is given twice", given.option->name);
+		if (!given.value && (i + 1 == argc || (argv[i + 1][0] == '-' && argv[i + 1][1])))
+			return gq_fail(err, GQ_EINVALID, "--%s needs a value", given.option->name);
+		*given.option->value = given.value ? given.value : argv[++i];
 	}
 	*ret_n = n;
+	return 0;
+}
+
+int gq_options_namespace(const char *value, struct gq_err *err)
+{
+	if (!gq_object_name_ok(value))
+		return gq_fail(err, GQ_EINVALID, "--namespace: %s is no name of a namespace", value);
 	return 0;
 }
 
@@ -86,7 +118,8 @@ static int parse_ttl(const char *value, int64_t *ret_ns, struct gq_err *err)
 
 	errno = 0;
 	long seconds = strtol(value, &end, 10);
-	if (errno || end == value || *end || seconds < 1 || seconds > TTL_MAX_S)
+	if (errno || value[0] < '0' || value[0] > '9' || *end || seconds < 1 ||
+	    seconds > TTL_MAX_S)
 		return gq_fail(err, GQ_EINVALID,
 			       "--reservation-ttl is a number of seconds from 1 to %d, not %s",
 			       TTL_MAX_S, value);
@@ -100,17 +133,17 @@ int gq_serve_options_parse(int argc, char **argv, struct gq_serve_options *ret_o
 	struct gq_serve_options o = {0};
 	const char *leader_elect = NULL, *ttl = NULL, *level = NULL, *format = NULL;
 	const struct gq_option options[] = {
-	    {"kubeconfig", &o.kubeconfig},
-	    {"namespace", &o.namespace_},
-	    {"listen", &o.listen},
-	    {"metrics-listen", &o.metrics_listen},
-	    {"tls-cert", &o.tls_cert},
-	    {"tls-key", &o.tls_key},
-	    {"leader-elect", &leader_elect},
-	    {"identity", &o.identity},
-	    {"reservation-ttl", &ttl},
-	    {"log-level", &level},
-	    {"log-format", &format},
+	    {"kubeconfig", 0, &o.kubeconfig},
+	    {"namespace", 'n', &o.namespace_},
+	    {"listen", 0, &o.listen},
+	    {"metrics-listen", 0, &o.metrics_listen},
+	    {"tls-cert", 0, &o.tls_cert},
+	    {"tls-key", 0, &o.tls_key},
+	    {"leader-elect", 0, &leader_elect},
+	    {"identity", 0, &o.identity},
+	    {"reservation-ttl", 0, &ttl},
+	    {"log-level", 0, &level},
+	    {"log-format", 0, &format},
 	};
 	size_t n;
 
@@ -132,6 +165,9 @@ int gq_serve_options_parse(int argc, char **argv, struct gq_serve_options *ret_o
 			       "--tls-cert and --tls-key are needed: the API server calls webhooks "
 			       "over HTTPS only");
 	o.namespace_ = or_default(o.namespace_, "gpuquota-system");
+	code = gq_options_namespace(o.namespace_, err);
+	if (code)
+		return code;
 	o.listen = or_default(o.listen, ":9443");
 	o.metrics_listen = or_default(o.metrics_listen, ":9402");
 	o.identity = or_default(o.identity, or_default(getenv("HOSTNAME"), "gpuquota"));

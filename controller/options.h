@@ -8,18 +8,24 @@
 #include "base/err.h"
 #include "base/log.h"
 
-/* Command lines. Every option is --name VALUE or --name=VALUE. */
+/* Command lines. Every option has a value: --name VALUE, --name=VALUE, and where it has a letter -n
+ * VALUE, -nVALUE, -n=VALUE. A value that begins with a dash is given by one of the forms in one
+ * argument. Behind "--" nothing is an option, and "-" alone never is. */
 
 struct gq_option {
 	const char *name; /* without the dashes */
-	const char **value;
+	char letter;      /* or 0 */
+	const char **value; /* NULL until it is given */
 };
 
 /* Reads options out of argv[1…]; what is no option goes to positional (at most max). Errors:
- * GQ_EINVALID an unknown option (with the nearest known one), a missing value, given twice, too many
+ * GQ_EINVALID an unknown option (with those there are), a missing value, given twice, too many
  * arguments. */
 int gq_options_parse(int argc, char **argv, const struct gq_option *options, size_t n_options,
 		     const char **positional, size_t max, size_t *ret_n, struct gq_err *err);
+
+/* Whether a value of --namespace can be one; it becomes part of a path. */
+int gq_options_namespace(const char *value, struct gq_err *err);
 
 struct gq_serve_options {
 	const char *kubeconfig; /* NULL: found */

@@ -33,7 +33,8 @@ static int lint(const char *path)
 		fprintf(stderr, "gpuquota: %s: %s\n", path, err.msg);
 		return 1;
 	}
-	printf("%s: good, %zu tenants, sha256 %s\n", path, policy->n_tenants, policy->hash);
+	printf("%s: good, %zu tenant%s, sha256 %s\n", path, policy->n_tenants,
+	       policy->n_tenants == 1 ? "" : "s", policy->hash);
 	return 0;
 }
 

@@ -7,12 +7,14 @@
 
 #include "base/log.h"
 #include "controller/hash.h"
+#include "quota/field.h"
 
 struct gq_policy_source {
 	struct gq_ledger *ledger;
 	const struct gq_clock *clock;
-	bool listed;      /* between LIST_BEGIN and LIST_END the ConfigMap was there */
-	char refused[65]; /* hash of the bytes refused last, so that they are told once */
+	bool listed;   /* between LIST_BEGIN and LIST_END the ConfigMap was there */
+	char told[65]; /* what was told last, so that it is told once: the hash of the bytes refused,
+			  or a word; "" after a good policy */
 	pthread_mutex_t lock; /* guards status */
 	struct gq_policy_status status;
 };
@@ -52,6 +54,7 @@ void gq_policy_source_status(struct gq_policy_source *source, struct gq_policy_s
 
 static void status_good(struct gq_policy_source *source, const char *hash)
 {
+	source->told[0] = '\0';
 	pthread_mutex_lock(&source->lock);
 	source->status.in_force = true;
 	source->status.last_ok = true;
@@ -60,8 +63,8 @@ static void status_good(struct gq_policy_source *source, const char *hash)
 	pthread_mutex_unlock(&source->lock);
 }
 
-/* problem: its first line is kept. */
-static void status_bad(struct gq_policy_source *source, const char *problem)
+/* problem: its first line is kept. key names this state of the ConfigMap. */
+static void status_bad(struct gq_policy_source *source, const char *key, const char *problem)
 {
 	int len = (int)strcspn(problem, "\n");
 
@@ -70,6 +73,9 @@ static void status_bad(struct gq_policy_source *source, const char *problem)
 	(void)snprintf(source->status.problem, sizeof source->status.problem, "%.*s", len, problem);
 	bool in_force = source->status.in_force;
 	pthread_mutex_unlock(&source->lock);
+	if (strcmp(source->told, key) == 0)
+		return;
+	(void)snprintf(source->told, sizeof source->told, "%s", key);
 	gq_log(GQ_LOG_ERROR, "the policy ConfigMap is not usable",
 	       GQ_S("then", in_force ? "the last good policy stays in force"
 				     : "GPU pods wait for a policy"),
@@ -81,12 +87,9 @@ static void refuse(struct gq_policy_source *source, const char *hash,
 {
 	struct gq_buf list GQ_BUF_CLEANUP = GQ_BUF_INIT(32u << 10);
 
-	if (strcmp(source->refused, hash) == 0)
-		return;
 	if (problems->n_items)
 		gq_policy_problems_print(problems, GQ_POLICY_KEY, &list);
-	status_bad(source, list.data ? list.data : err->msg);
-	(void)snprintf(source->refused, sizeof source->refused, "%s", hash);
+	status_bad(source, hash, list.data ? list.data : err->msg);
 }
 
 static int apply(struct gq_policy_source *source, const char *yaml, size_t len, struct gq_err *err)
@@ -100,7 +103,6 @@ static int apply(struct gq_policy_source *source, const char *yaml, size_t len, 
 		return gq_fail(err, GQ_ENOMEM, "out of memory");
 	if (now && strcmp(now->hash, hash) == 0) {
 		status_good(source, hash);
-		source->refused[0] = '\0';
 		return 0;
 	}
 	int code = gq_policy_parse(yaml, len, hash, &policy, &problems, err);
@@ -114,7 +116,6 @@ static int apply(struct gq_policy_source *source, const char *yaml, size_t len, 
 	if (code)
 		return code;
 	status_good(source, hash);
-	source->refused[0] = '\0';
 	gq_log(GQ_LOG_INFO, "policy in force", GQ_S("hash", hash), GQ_I("tenants", policy->n_tenants),
 	       GQ_I("classes", gq_class_count(policy->classes)));
 	return 0;
@@ -122,20 +123,21 @@ static int apply(struct gq_policy_source *source, const char *yaml, size_t len, 
 
 static int upsert(struct gq_policy_source *source, const struct gq_event *event, struct gq_err *err)
 {
-	struct json_object *root = json_tokener_parse(event->json);
-	struct json_object *data = NULL, *yaml = NULL;
-	int code = 0;
+	struct json_object *root = NULL, *yaml = NULL;
+	struct gq_field top = {0}, data;
+	int code = gq_field_parse(event->json, event->len, &root, err);
 
 	source->listed = true;
-	if (json_object_is_type(root, json_type_object) &&
-	    json_object_object_get_ex(root, "data", &data) &&
-	    json_object_is_type(data, json_type_object) &&
-	    json_object_object_get_ex(data, GQ_POLICY_KEY, &yaml) &&
-	    json_object_is_type(yaml, json_type_string))
+	top.value = root;
+	if (!code)
+		code = gq_field_object(&top, "data", &data, err);
+	if (!code && data.value)
+		(void)json_object_object_get_ex(data.value, GQ_POLICY_KEY, &yaml);
+	if (!code && json_object_is_type(yaml, json_type_string))
 		code = apply(source, json_object_get_string(yaml),
 			     (size_t)json_object_get_string_len(yaml), err);
-	else
-		status_bad(source, "the ConfigMap has no key " GQ_POLICY_KEY " under data");
+	else if (!code)
+		status_bad(source, "no key", "the ConfigMap has no key " GQ_POLICY_KEY " under data");
 	json_object_put(root);
 	return code;
 }
@@ -152,10 +154,10 @@ int gq_policy_source_event(void *arg, const struct gq_event *event, struct gq_er
 		return upsert(source, event, err);
 	case GQ_EVENT_LIST_END:
 		if (!source->listed)
-			status_bad(source, "there is no ConfigMap " GQ_POLICY_NAME);
+			status_bad(source, "absent", "there is no ConfigMap " GQ_POLICY_NAME);
 		break;
 	case GQ_EVENT_DELETE:
-		status_bad(source, "the ConfigMap " GQ_POLICY_NAME " was deleted");
+		status_bad(source, "deleted", "the ConfigMap " GQ_POLICY_NAME " was deleted");
 		break;
 	case GQ_EVENT_IDLE:
 		break;

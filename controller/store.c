@@ -131,8 +131,12 @@ static void on_probe(void *arg, const struct gq_api_response *response)
 		probe_end(call, GQ_PROBE_FAILED, NULL);
 		return;
 	}
-	if (gq_pod_decode(response->body, response->len, call->probe.namespace_, &pod, &err)) {
-		gq_log(GQ_LOG_WARN, "a pod that was read could not be understood",
+	int code = gq_pod_decode(response->body, response->len, call->probe.namespace_, &pod, &err);
+	if (!code && !pod->uid[0])
+		code = gq_fail(&err, GQ_EINVALID, "it has no uid");
+	if (code) {
+		gq_log(GQ_LOG_WARN, "a reservation stays, since its pod could not be understood",
+		       GQ_S("namespace", call->probe.namespace_), GQ_S("pod", call->probe.name),
 		       GQ_S("problem", err.msg));
 		probe_end(call, GQ_PROBE_FAILED, NULL);
 	} else if (strcmp(pod->uid, call->probe.uid) != 0) {
@@ -142,47 +146,58 @@ static void on_probe(void *arg, const struct gq_api_response *response)
 	}
 }
 
+/* 0 or why it could not be asked; the call is over then. */
+static int probe_ask(struct gq_store *store, struct probe_call *call, struct gq_err *err)
+{
+	const struct gq_probe *probe = &call->probe;
+	char path[640];
+
+	/* no resourceVersion: the most recent state, whatever a cache has */
+	int n = snprintf(path, sizeof path, "/api/v1/namespaces/%s/pods/%s", probe->namespace_,
+			 probe->name);
+	if (n < 0 || (size_t)n >= sizeof path)
+		return gq_fail(err, GQ_ETOOBIG, "the pod's name is too long");
+	const struct gq_api_request request = {.method = "GET",
+					       .path = path,
+					       .keep = gq_pod_keep,
+					       .timeout_ns = PROBE_TIMEOUT_NS,
+					       .on_done = on_probe,
+					       .arg = call};
+	return gq_api_start(store->api, &request, err);
+}
+
 static void probe_start(struct gq_store *store, const struct gq_probe *probe)
 {
 	struct probe_call *call = malloc(sizeof *call);
-	char path[640];
+	int64_t now_ns = gq_clock_mono_ns(store->clock);
 	struct gq_err err;
 
 	atomic_fetch_add(&store->probing, 1);
 	if (call) {
-		*call = (struct probe_call){.store = store, .probe = *probe};
-		call->begun_ns = gq_clock_mono_ns(store->clock);
-		/* no resourceVersion: the most recent state, whatever a cache has */
-		(void)snprintf(path, sizeof path, "/api/v1/namespaces/%s/pods/%s",
-			       probe->namespace_, probe->name);
-		const struct gq_api_request request = {.method = "GET",
-						       .path = path,
-						       .keep = gq_pod_keep,
-						       .timeout_ns = PROBE_TIMEOUT_NS,
-						       .on_done = on_probe,
-						       .arg = call};
-		if (gq_api_start(store->api, &request, &err) == 0)
+		*call = (struct probe_call){.store = store, .probe = *probe, .begun_ns = now_ns};
+		if (probe_ask(store, call, &err) == 0)
 			return;
 		free(call);
 	}
 	atomic_fetch_sub(&store->probing, 1);
-	(void)gq_ledger_probe_done(store->ledger, probe->uid, GQ_PROBE_FAILED, NULL, 0,
-				   gq_clock_mono_ns(store->clock), &err);
+	(void)gq_ledger_probe_done(store->ledger, probe->uid, GQ_PROBE_FAILED, NULL, now_ns, now_ns,
+				   &err);
 }
 
 void gq_store_probe(struct gq_store *store)
 {
 	struct gq_probe probes[16];
-	size_t under_way = atomic_load(&store->probing);
+	size_t under_way;
 
-	while (under_way < PROBES_MAX) {
+	while ((under_way = atomic_load(&store->probing)) < PROBES_MAX) {
 		size_t max = sizeof probes / sizeof probes[0];
+		if (max > PROBES_MAX - under_way)
+			max = PROBES_MAX - under_way;
 		size_t n = gq_ledger_probes_due(store->ledger, gq_clock_mono_ns(store->clock),
 						probes, max);
 		for (size_t i = 0; i < n; i++)
 			probe_start(store, &probes[i]);
 		if (n < max)
 			return;
-		under_way = atomic_load(&store->probing);
 	}
 }

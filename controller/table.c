@@ -12,15 +12,30 @@ struct gq_table {
 	char **cells; /* row after row */
 	size_t n_cells, cap;
 	bool lost;
+	int widths[]; /* of the columns */
 };
+
+/* Characters, not bytes; names here have no wide ones. */
+static int width_of(const char *text)
+{
+	int width = 0;
+
+	for (; *text; text++)
+		width += ((unsigned char)*text & 0xC0) != 0x80;
+	return width;
+}
 
 struct gq_table *gq_table_new(const char *const *header, size_t n_columns, size_t n_left)
 {
-	struct gq_table *table = calloc(1, sizeof *table);
+	struct gq_table *table = calloc(1, sizeof *table + n_columns * sizeof table->widths[0]);
 
-	if (table)
-		*table = (struct gq_table){
-		    .header = header, .n_columns = n_columns, .n_left = n_left};
+	if (!table)
+		return NULL;
+	table->header = header;
+	table->n_columns = n_columns;
+	table->n_left = n_left;
+	for (size_t i = 0; i < n_columns; i++)
+		table->widths[i] = width_of(header[i]);
 	return table;
 }
 
@@ -36,6 +51,8 @@ void gq_table_free(struct gq_table *table)
 
 void gq_table_cell(struct gq_table *table, const char *text)
 {
+	if (table->lost)
+		return;
 	if (table->n_cells == table->cap) {
 		size_t cap = table->cap ? table->cap * 2 : 64;
 		char **cells = realloc(table->cells, cap * sizeof *cells);
@@ -47,7 +64,17 @@ void gq_table_cell(struct gq_table *table, const char *text)
 		table->cap = cap;
 	}
 	char *copy = strdup(text);
-	table->lost = table->lost || !copy;
+	if (!copy) {
+		table->lost = true;
+		return;
+	}
+	/* what a terminal would obey */
+	for (char *p = copy; *p; p++)
+		if ((unsigned char)*p < 0x20 || *p == 0x7f)
+			*p = '?';
+	int *widest = &table->widths[table->n_cells % table->n_columns];
+	int width = width_of(copy);
+	*widest = width > *widest ? width : *widest;
 	table->cells[table->n_cells++] = copy;
 }
 
@@ -57,45 +84,28 @@ void gq_table_row(struct gq_table *table)
 		gq_table_cell(table, "");
 }
 
-/* Characters, not bytes; names here have no wide ones. */
-static int width_of(const char *text)
+static int print_row(const struct gq_table *table, const char *const *cells, FILE *out)
 {
-	int width = 0;
-
-	for (; text && *text; text++)
-		width += ((unsigned char)*text & 0xC0) != 0x80;
-	return width;
-}
-
-static const char *cell_at(const struct gq_table *table, size_t row, size_t column)
-{
-	/* row 0 is the header */
-	if (row == 0)
-		return table->header[column];
-	const char *cell = table->cells[(row - 1) * table->n_columns + column];
-	return cell ? cell : "";
+	for (size_t i = 0; i < table->n_columns; i++) {
+		int pad = table->widths[i] - width_of(cells[i]);
+		bool left = i < table->n_left;
+		bool last = i + 1 == table->n_columns;
+		if (fprintf(out, "%*s%s%*s%s", left ? 0 : pad, "", cells[i],
+			    left && !last ? pad : 0, "", last ? "\n" : "  ") < 0)
+			return GQ_EIO;
+	}
+	return 0;
 }
 
 int gq_table_print(const struct gq_table *table, FILE *out)
 {
-	size_t rows = 1 + table->n_cells / table->n_columns;
+	size_t rows = table->n_cells / table->n_columns;
 
-	for (size_t row = 0; row < rows; row++) {
-		for (size_t column = 0; column < table->n_columns; column++) {
-			const char *cell = cell_at(table, row, column);
-			int widest = 0;
-			for (size_t r = 0; r < rows; r++) {
-				int width = width_of(cell_at(table, r, column));
-				widest = width > widest ? width : widest;
-			}
-			int pad = widest - width_of(cell);
-			bool left = column < table->n_left;
-			bool last = column + 1 == table->n_columns;
-			if (fprintf(out, "%*s%s%*s", left ? 0 : pad, "", cell,
-				    left && !last ? pad : 0, "") < 0 ||
-			    fputs(last ? "\n" : "  ", out) < 0)
-				return GQ_EIO;
-		}
-	}
-	return table->lost ? GQ_ENOMEM : 0;
+	if (table->lost)
+		return GQ_ENOMEM;
+	int code = print_row(table, table->header, out);
+	for (size_t row = 0; !code && row < rows; row++)
+		code = print_row(table, (const char *const *)&table->cells[row * table->n_columns],
+				 out);
+	return code;
 }

@@ -10,15 +10,17 @@
  * (numbers) flush right. */
 struct gq_table;
 
-/* header: borrowed. n_left: how many columns are flush left. NULL: out of memory. */
+/* header: borrowed, n_columns > 0. n_left: how many columns are flush left. NULL: out of memory. */
 struct gq_table *gq_table_new(const char *const *header, size_t n_columns, size_t n_left);
 void gq_table_free(struct gq_table *table);
 
-/* Fills the next cell of the row at hand (copied); gq_table_row() ends the row. */
+/* Fills the next cell of the row at hand (copied; a control character becomes '?'); gq_table_row()
+ * ends the row. */
 void gq_table_cell(struct gq_table *table, const char *text);
 void gq_table_row(struct gq_table *table);
 
-/* 0; GQ_ENOMEM when some cell was lost; GQ_EIO. */
+/* Prints the rows that were ended. GQ_ENOMEM when some cell was lost, and nothing is printed then;
+ * GQ_EIO. */
 int gq_table_print(const struct gq_table *table, FILE *out);
 
 #endif

@@ -116,60 +116,78 @@ static void put_tenant(struct gq_table *table, struct json_object *tenant)
 	}
 }
 
+/* What a table of numbers does not show. */
+static void print_notes(struct json_object *root)
+{
+	struct json_object *uncharged = member(root, "uncharged");
+	size_t n = json_object_is_type(uncharged, json_type_array)
+		       ? json_object_array_length(uncharged)
+		       : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *one = json_object_array_get_idx(uncharged, i);
+		printf("namespace %s: %s GPU pods are charged to no tenant%s\n",
+		       text_of(member(one, "namespace")), text_of(member(one, "pods")),
+		       json_object_get_boolean(member(one, "ambiguous"))
+			   ? ": the selectors of two tenants match it"
+			   : "");
+	}
+	if (!member(root, "policyHash"))
+		puts("no policy is in force yet: GPU pods wait for one");
+	if (!json_object_get_boolean(member(root, "synced")))
+		puts("gpuquota has not read the whole cluster yet: the numbers may be too low");
+}
+
 static int print_text(const struct gq_buf *answer)
 {
 	static const char *const header[] = {"TENANT",	"CLASS",       "LIMIT",	   "USED", "BOUND",
 					     "PENDING", "TERMINATING", "RESERVED", "FREE"};
 	struct json_object *root = json_tokener_parse(answer->data ? answer->data : "");
 	struct json_object *tenants = member(root, "tenants");
-	struct json_object *uncharged = member(root, "uncharged");
 	struct gq_table *table = gq_table_new(header, sizeof header / sizeof header[0], 2);
-	int status = 1;
+	int code = GQ_ENOMEM;
 
-	if (!table) {
-		fputs("gpuquota usage: out of memory\n", stderr);
-	} else if (!json_object_is_type(tenants, json_type_array)) {
+	if (!json_object_is_type(tenants, json_type_array)) {
 		fputs("gpuquota usage: the answer is not gpuquota's usage page\n", stderr);
-	} else {
+		code = GQ_EINVALID;
+	} else if (table) {
 		for (size_t t = 0; t < json_object_array_length(tenants); t++)
 			put_tenant(table, json_object_array_get_idx(tenants, t));
-		status = gq_table_print(table, stdout) ? 1 : 0;
+		code = gq_table_print(table, stdout);
+		if (!code)
+			print_notes(root);
 	}
-	for (size_t i = 0; json_object_is_type(uncharged, json_type_array) &&
-			   i < json_object_array_length(uncharged);
-	     i++) {
-		struct json_object *one = json_object_array_get_idx(uncharged, i);
-		printf("namespace %s: %s GPU pods that no tenant is charged for\n",
-		       text_of(member(one, "namespace")), text_of(member(one, "pods")));
-	}
+	if (code == GQ_ENOMEM)
+		fputs("gpuquota usage: out of memory\n", stderr);
 	gq_table_free(table);
 	json_object_put(root);
-	return status;
+	return code ? 1 : 0;
 }
 
 int gq_command_usage(int argc, char **argv)
 {
 	const char *kubeconfig = NULL, *ns = NULL, *url = NULL, *output = NULL;
 	const struct gq_option options[] = {
-	    {"kubeconfig", &kubeconfig}, {"namespace", &ns}, {"url", &url}, {"output", &output}};
+	    {"kubeconfig", 0, &kubeconfig},
+	    {"namespace", 'n', &ns},
+	    {"url", 0, &url},
+	    {"output", 'o', &output}};
 	struct gq_buf answer GQ_BUF_CLEANUP = GQ_BUF_INIT(ANSWER_MAX_BYTES);
-	const char *positional[2];
 	struct gq_err err = {0};
 	size_t n;
 
 	int code = gq_options_parse(argc, argv, options, sizeof options / sizeof options[0],
-				    positional, 2, &n, &err);
-	if (!code && n == 2 && strcmp(positional[0], "-o") == 0 && !output)
-		output = positional[1];
-	else if (!code && n > 0)
-		code = gq_fail(&err, GQ_EINVALID, "unexpected argument %s", positional[0]);
+				    NULL, 0, &n, &err);
+	ns = ns ? ns : "gpuquota-system";
+	if (!code)
+		code = gq_options_namespace(ns, &err);
 	if (!code && output && strcmp(output, "text") != 0 && strcmp(output, "json") != 0)
-		code = gq_fail(&err, GQ_EINVALID, "-o is text or json, not %s", output);
+		code = gq_fail(&err, GQ_EINVALID, "--output is text or json, not %s", output);
 	if (code) {
 		fprintf(stderr, "gpuquota usage: %s\n", err.msg);
 		return 2;
 	}
-	if (fetch(url, kubeconfig, ns ? ns : "gpuquota-system", &answer, &err)) {
+	if (fetch(url, kubeconfig, ns, &answer, &err)) {
 		fprintf(stderr, "gpuquota usage: %s\n", err.msg);
 		return 1;
 	}

@@ -1,6 +1,5 @@
 #include "webhook/admission.h"
 
-#include <json-c/json.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #define TIMEOUT_DEFAULT_NS (10 * GQ_NS_PER_S)
 #define TIMEOUT_MAX_NS (30 * GQ_NS_PER_S)
 #define ANSWER_MAX_BYTES (256u << 10)
+#define MESSAGE_MAX_BYTES (32u << 10)
 #define AUDIT_PAIRS_MAX 4
 
 const double gq_duration_bounds_s[GQ_DURATION_BUCKETS] = {
@@ -136,6 +136,8 @@ static void answer_bad(struct gq_admission *admission, struct gq_request *reques
 		return;
 	}
 	count(admission, request, GQ_VERDICT_DENY, GQ_REASON_BAD_REVIEW);
+	gq_log(GQ_LOG_WARN, "a review was answered with 400",
+	       GQ_S("path", gq_request_path(request)), GQ_S("problem", err->msg));
 	gq_message_print(&text, GQ_LOCALE_EN, GQ_MSG_BAD_REVIEW,
 			 &(struct gq_message_arg){"detail", err->msg}, 1);
 	answer_error(request, 400, text.data ? text.data : "");
@@ -184,6 +186,15 @@ static void answer_verdict(struct call *call, const struct gq_verdict *verdict)
 							     .content_type = "application/json",
 							     .body = body.data,
 							     .len = body.len});
+}
+
+static void answer_too_late(struct call *call)
+{
+	struct gq_buf text GQ_BUF_CLEANUP = GQ_BUF_INIT(1024);
+
+	gq_message_print(&text, GQ_LOCALE_EN, GQ_MSG_TOO_LATE, NULL, 0);
+	answer_unavailable(call->admission, call->request, GQ_REASON_TOO_LATE,
+			   text.data ? text.data : "");
 }
 
 /* ---- waiting for others ---- */
@@ -240,8 +251,7 @@ static void proceed(struct call *call, struct gq_verdict *verdict, int64_t now_n
 	switch (verdict->kind) {
 	case GQ_VERDICT_WAIT:
 		if (now_ns + verdict->wait_ns >= call->deadline_ns)
-			answer_unavailable(call->admission, call->request, GQ_REASON_TOO_LATE,
-					   "time is up");
+			answer_too_late(call);
 		else
 			gq_request_retry(call->request, verdict->wait_ns);
 		return;
@@ -288,31 +298,44 @@ static int decide_create(struct call *call, int64_t now_ns, struct gq_verdict *v
 	return gq_decide_create(options->ledger, &create, verdict, err);
 }
 
-static const char *or_empty(const char *text)
+/* A string of the Binding; absent is "". */
+static int binding_text(const struct gq_review *review, const char *parent, const char *key,
+			const char **ret_text, struct gq_err *err)
 {
-	return text ? text : "";
+	const char *text;
+	size_t len;
+	int code = gq_review_object_string(review, (const char *[]){parent, key}, 2, &text, &len,
+					   err);
+
+	if (code)
+		return code;
+	if (text && strlen(text) != len)
+		return gq_fail(err, GQ_EINVALID, "request.object: %s.%s has a NUL character in it",
+			       parent, key);
+	*ret_text = text ? text : "";
+	return 0;
 }
 
 static int decide_binding(struct call *call, int64_t now_ns, struct gq_verdict *verdict,
 			  struct gq_err *err)
 {
-	static const char *const uid[] = {"metadata", "uid"};
-	static const char *const kind[] = {"target", "kind"};
-	static const char *const node[] = {"target", "name"};
 	const struct gq_review *review = &call->review;
 	const struct gq_admission_options *options = &call->admission->options;
-	const char *target_kind = or_empty(gq_review_object_string(review, kind, 2));
-	const struct gq_binding binding = {
+	struct gq_binding binding = {
 	    .namespace_ = review->namespace_,
 	    .name = review->name,
-	    .uid = or_empty(gq_review_object_string(review, uid, 2)),
-	    .node = or_empty(gq_review_object_string(review, node, 2)),
 	    .dry_run = review->dry_run,
 	    .now_ns = now_ns,
 	    .wall_s = gq_clock_wall_s(options->clock),
 	    .deadline_ns = call->deadline_ns,
 	};
+	const char *target_kind;
+	int code;
 
+	if ((code = binding_text(review, "metadata", "uid", &binding.uid, err)) ||
+	    (code = binding_text(review, "target", "kind", &target_kind, err)) ||
+	    (code = binding_text(review, "target", "name", &binding.node, err)))
+		return code;
 	if (!binding.name[0] || !binding.namespace_[0] || !binding.node[0] ||
 	    (target_kind[0] && strcmp(target_kind, "Node") != 0))
 		return gq_fail(err, GQ_EINVALID, "a Binding names a pod, its namespace and a Node");
@@ -348,6 +371,23 @@ static void decide(struct call *call)
 		proceed(call, &verdict, now_ns);
 }
 
+static int refuse_policy(struct gq_verdict *verdict, const struct gq_policy_problems *problems,
+			 const struct gq_err *parse_err, struct gq_err *err)
+{
+	struct gq_buf list GQ_BUF_CLEANUP = GQ_BUF_INIT(MESSAGE_MAX_BYTES);
+
+	verdict->kind = GQ_VERDICT_DENY;
+	/* lines that are too many are cut by the message */
+	if (problems->n_items)
+		gq_policy_problems_print(problems, "policy.yaml", &list);
+	else
+		gq_buf_puts(&list, parse_err->msg);
+	int code = gq_message_print(&verdict->message, GQ_LOCALE_EN, GQ_MSG_POLICY_INVALID,
+				    &(struct gq_message_arg){"problems", list.data ? list.data : ""},
+				    1);
+	return code ? gq_fail(err, GQ_ENOMEM, "out of memory") : 0;
+}
+
 /* The ConfigMap that is to become the policy. */
 static int decide_policy(struct call *call, struct gq_verdict *verdict, struct gq_err *err)
 {
@@ -356,33 +396,33 @@ static int decide_policy(struct call *call, struct gq_verdict *verdict, struct g
 	const struct gq_review *review = &call->review;
 	struct gq_policy_problems problems GQ_CLEANUP(gq_policy_problems_done) = {0};
 	struct gq_policy *policy GQ_CLEANUP(gq_cleanup_policy) = NULL;
-	struct gq_buf list GQ_BUF_CLEANUP = GQ_BUF_INIT(32u << 10);
+	struct gq_err parse_err = {0};
+	const char *yaml;
+	size_t len;
 
 	verdict->kind = GQ_VERDICT_ALLOW;
 	verdict->reason = GQ_REASON_NOT_OURS;
-	if (strcmp(review->resource, "configmaps") != 0 || !review->object ||
+	if (review->group[0] || strcmp(review->resource, "configmaps") != 0 || !review->object ||
 	    strcmp(review->namespace_, options->policy_namespace) != 0 ||
 	    strcmp(review->name, options->policy_name) != 0)
 		return 0;
 	verdict->reason = GQ_REASON_POLICY;
-	const char *yaml = gq_review_object_string(review, key, 2);
+	/* twenty problems may take more than a refused pod's message */
+	verdict->message.max = MESSAGE_MAX_BYTES;
+	int code = gq_review_object_string(review, key, 2, &yaml, &len, err);
+	if (code)
+		return code;
 	if (!yaml) {
 		verdict->kind = GQ_VERDICT_DENY;
 		return gq_message_print(&verdict->message, GQ_LOCALE_EN, GQ_MSG_POLICY_NO_KEY,
-					&(struct gq_message_arg){"key", "policy.yaml"}, 1);
+					&(struct gq_message_arg){"key", "policy.yaml"}, 1)
+			   ? gq_fail(err, GQ_ENOMEM, "out of memory")
+			   : 0;
 	}
-	int code = gq_policy_parse(yaml, strlen(yaml), "", &policy, &problems, err);
+	code = gq_policy_parse(yaml, len, "", &policy, &problems, &parse_err);
 	if (code == GQ_ENOMEM)
-		return code;
-	if (!code)
-		return 0;
-	verdict->kind = GQ_VERDICT_DENY;
-	if (problems.n_items)
-		gq_policy_problems_print(&problems, "policy.yaml", &list);
-	else
-		gq_buf_puts(&list, err->msg);
-	return gq_message_print(&verdict->message, GQ_LOCALE_EN, GQ_MSG_POLICY_INVALID,
-				&(struct gq_message_arg){"problems", or_empty(list.data)}, 1);
+		return gq_fail(err, code, "%s", parse_err.msg);
+	return code ? refuse_policy(verdict, &problems, &parse_err, err) : 0;
 }
 
 /* ---- a new request ---- */
@@ -391,13 +431,17 @@ static int read_pod(struct call *call, struct gq_err *err)
 {
 	static const char *const kind_key[] = {"kind"};
 	const struct gq_review *review = &call->review;
-	const char *kind = gq_review_object_string(review, kind_key, 1);
+	const char *kind;
+	size_t len;
 
 	if (!review->object)
 		return gq_fail(err, GQ_EINVALID, "request.object is missing");
+	int code = gq_review_object_string(review, kind_key, 1, &kind, &len, err);
+	if (code)
+		return code;
 	if (kind && strcmp(kind, "Pod") != 0)
 		return gq_fail(err, GQ_EINVALID, "request.object is no Pod");
-	int code = gq_pod_decode_tree(review->object, review->namespace_, &call->pod, err);
+	code = gq_pod_decode_tree(review->object, review->namespace_, &call->pod, err);
 	if (code)
 		return gq_err_prefix(err, code, "request.object: ");
 	if (review->namespace_[0] && strcmp(call->pod->namespace_, review->namespace_) != 0)
@@ -461,7 +505,7 @@ void gq_admission_handle(struct gq_admission *admission, struct gq_request *requ
 	}
 	struct gq_verdict verdict GQ_CLEANUP(gq_verdict_done) = GQ_VERDICT_INIT;
 	if (decide_policy(call, &verdict, &err))
-		answer_unavailable(admission, request, GQ_REASON_OVERLOADED, "out of memory");
+		answer_bad(admission, request, &err);
 	else
 		answer_verdict(call, &verdict);
 }

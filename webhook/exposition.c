@@ -2,7 +2,8 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 void gq_metric_family(struct gq_buf *out, const char *name, const char *type, const char *help)
 {
@@ -32,14 +33,34 @@ static void put_name(struct gq_buf *out, const char *name, const struct gq_metri
 	gq_buf_putc(out, ' ');
 }
 
+/* With as many digits as it takes to read the same number back: a counter without its last digits
+ * would stand still. */
+static void put_number(struct gq_buf *out, double value)
+{
+	char text[32];
+
+	if (!isfinite(value)) {
+		gq_buf_puts(out, isnan(value) ? "NaN" : value > 0 ? "+Inf" : "-Inf");
+		return;
+	}
+	if (value == floor(value) && fabs(value) < 1e15) {
+		gq_buf_printf(out, "%.0f", value);
+		return;
+	}
+	for (int digits = 9; digits <= 17; digits += 2) {
+		(void)snprintf(text, sizeof text, "%.*g", digits, value);
+		if (strtod(text, NULL) == value)
+			break;
+	}
+	gq_buf_puts(out, text);
+}
+
 void gq_metric_sample(struct gq_buf *out, const char *name, const struct gq_metric_label *labels,
 		      double value)
 {
 	put_name(out, name, labels);
-	if (isfinite(value) && value == floor(value) && fabs(value) < 1e15)
-		gq_buf_printf(out, "%.0f\n", value);
-	else
-		gq_buf_printf(out, "%.9g\n", value);
+	put_number(out, value);
+	gq_buf_putc(out, '\n');
 }
 
 void gq_metric_sample_int(struct gq_buf *out, const char *name,

@@ -1,7 +1,7 @@
 #include "webhook/metrics.h"
 
+#include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "webhook/exposition.h"
 
@@ -9,7 +9,13 @@
 
 static double gpus(int64_t shares)
 {
-	return (double)shares / (double)GQ_SHARES_PER_GPU;
+	return shares == GQ_UNLIMITED ? HUGE_VAL : (double)shares / (double)GQ_SHARES_PER_GPU;
+}
+
+/* Memory that nobody can know (a device of unknown size) counts as unlimited. */
+static double bytes(int64_t mib)
+{
+	return mib == GQ_UNLIMITED ? HUGE_VAL : (double)mib * MIB_BYTES;
 }
 
 static void each_limit(struct gq_buf *out, const struct gq_usage *usage, const char *name,
@@ -38,7 +44,7 @@ static void print_limit_memory(struct gq_buf *out, const char *name,
 			       struct gq_metric_label *labels, const struct gq_usage_limit *limit)
 {
 	if (limit->most.memory_mib != GQ_UNLIMITED)
-		gq_metric_sample(out, name, labels, (double)limit->most.memory_mib * MIB_BYTES);
+		gq_metric_sample(out, name, labels, bytes(limit->most.memory_mib));
 }
 
 static void print_used_gpus(struct gq_buf *out, const char *name, struct gq_metric_label *labels,
@@ -57,7 +63,7 @@ static void print_used_memory(struct gq_buf *out, const char *name, struct gq_me
 	for (int s = 0; s < GQ_STATES; s++) {
 		labels[2] = (struct gq_metric_label){"state",
 						     gq_charge_state_name((enum gq_charge_state)s)};
-		gq_metric_sample(out, name, labels, (double)limit->used[s].memory_mib * MIB_BYTES);
+		gq_metric_sample(out, name, labels, bytes(limit->used[s].memory_mib));
 	}
 }
 

@@ -1,12 +1,13 @@
 #include "webhook/review.h"
 
+#include <assert.h>
 #include <json-c/json.h>
 #include <pthread.h>
 #include <string.h>
 
 #include "base/json_filter.h"
 #include "base/utf8.h"
-#include "quota/object.h"
+#include "quota/field.h"
 
 #define UID_MAX_BYTES 128
 #define KEPT_MAX_BYTES (4u << 20)
@@ -37,63 +38,13 @@ static void keep_build(void)
 	    {"kind", NULL}, {"target", target_keep}, {"data", data_keep}};
 	size_t n = 0;
 
-	for (const struct gq_json_keep *k = gq_pod_keep; k->key && n + 4 < OBJECT_KEYS_MAX; k++)
-		if (strcmp(k->key, "kind") != 0)
-			object_keep[n++] = *k;
+	for (const struct gq_json_keep *k = gq_pod_keep; k->key; k++) {
+		assert(n + sizeof more / sizeof more[0] + 1 < OBJECT_KEYS_MAX);
+		object_keep[n++] = *k;
+	}
 	for (size_t i = 0; i < sizeof more / sizeof more[0]; i++)
 		object_keep[n++] = more[i];
 	object_keep[n] = (struct gq_json_keep){0};
-}
-
-static int parse_pruned(const struct gq_buf *pruned, struct json_object **ret_root,
-			struct gq_err *err)
-{
-	struct json_tokener *tokener = json_tokener_new_ex(GQ_JSON_DEPTH_MAX);
-
-	if (!tokener)
-		return gq_fail(err, GQ_ENOMEM, "out of memory");
-	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
-	struct json_object *root = json_tokener_parse_ex(tokener, pruned->data, (int)pruned->len);
-	bool whole = json_tokener_get_error(tokener) == json_tokener_success &&
-		     json_tokener_get_parse_end(tokener) == pruned->len;
-	json_tokener_free(tokener);
-	if (!whole || !json_object_is_type(root, json_type_object)) {
-		json_object_put(root);
-		return gq_fail(err, GQ_EINVALID, "the body is no JSON object");
-	}
-	*ret_root = root;
-	return 0;
-}
-
-/* A string member; absent or null is "". */
-static int get_string(struct json_object *parent, const char *key, const char **ret_text,
-		      struct gq_err *err)
-{
-	struct json_object *value = NULL;
-
-	*ret_text = "";
-	if (!json_object_object_get_ex(parent, key, &value) || !value)
-		return 0;
-	if (!json_object_is_type(value, json_type_string))
-		return gq_fail(err, GQ_EINVALID, "%s is no string", key);
-	*ret_text = json_object_get_string(value);
-	if (strlen(*ret_text) != (size_t)json_object_get_string_len(value))
-		return gq_fail(err, GQ_EINVALID, "%s holds a NUL character", key);
-	return 0;
-}
-
-static int get_object(struct json_object *parent, const char *key, struct json_object **ret_object,
-		      struct gq_err *err)
-{
-	struct json_object *value = NULL;
-
-	*ret_object = NULL;
-	if (!json_object_object_get_ex(parent, key, &value) || !value)
-		return 0;
-	if (!json_object_is_type(value, json_type_object))
-		return gq_fail(err, GQ_EINVALID, "%s is no object", key);
-	*ret_object = value;
-	return 0;
 }
 
 static int check_uid(const char *uid, struct gq_err *err)
@@ -112,35 +63,40 @@ static int check_uid(const char *uid, struct gq_err *err)
 	return 0;
 }
 
-static int read_request(struct json_object *request, struct gq_review *r, struct gq_err *err)
+static int check_operation(const char *operation, struct gq_err *err)
 {
-	struct json_object *resource, *user, *dry_run = NULL;
+	static const char *const known[] = {"CREATE", "UPDATE", "DELETE", "CONNECT"};
+
+	for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+		if (strcmp(operation, known[i]) == 0)
+			return 0;
+	return gq_fail(err, GQ_EINVALID,
+		       "request.operation must be CREATE, UPDATE, DELETE or CONNECT");
+}
+
+static int read_request(const struct gq_field *request, struct gq_review *r, struct gq_err *err)
+{
+	struct gq_field resource, user, object;
 	int code;
 
-	if ((code = get_string(request, "uid", &r->uid, err)) || (code = check_uid(r->uid, err)) ||
-	    (code = get_string(request, "operation", &r->operation, err)) ||
-	    (code = get_string(request, "namespace", &r->namespace_, err)) ||
-	    (code = get_string(request, "name", &r->name, err)) ||
-	    (code = get_string(request, "subResource", &r->subresource, err)) ||
-	    (code = get_object(request, "resource", &resource, err)) ||
-	    (code = get_object(request, "userInfo", &user, err)) ||
-	    (code = get_object(request, "object", &r->object, err)))
+	if ((code = gq_field_peek(request, "uid", &r->uid, err)) ||
+	    (code = check_uid(r->uid, err)) ||
+	    (code = gq_field_peek(request, "operation", &r->operation, err)) ||
+	    (code = check_operation(r->operation, err)) ||
+	    (code = gq_field_peek(request, "namespace", &r->namespace_, err)) ||
+	    (code = gq_field_peek(request, "name", &r->name, err)) ||
+	    (code = gq_field_peek(request, "subResource", &r->subresource, err)) ||
+	    (code = gq_field_object(request, "resource", &resource, err)) ||
+	    (code = gq_field_peek(&resource, "group", &r->group, err)) ||
+	    (code = gq_field_peek(&resource, "resource", &r->resource, err)) ||
+	    (code = gq_field_object(request, "userInfo", &user, err)) ||
+	    (code = gq_field_peek(&user, "username", &r->user, err)) ||
+	    (code = gq_field_bool(request, "dryRun", &r->dry_run, err)) ||
+	    (code = gq_field_object(request, "object", &object, err)))
 		return code;
-	if (!r->operation[0])
-		return gq_fail(err, GQ_EINVALID, "request.operation is missing");
-	if (!resource)
-		return gq_fail(err, GQ_EINVALID, "request.resource is missing");
-	if ((code = get_string(resource, "group", &r->group, err)) ||
-	    (code = get_string(resource, "resource", &r->resource, err)))
-		return code;
-	r->user = "";
-	if (user && (code = get_string(user, "username", &r->user, err)))
-		return code;
-	if (json_object_object_get_ex(request, "dryRun", &dry_run) && dry_run) {
-		if (!json_object_is_type(dry_run, json_type_boolean))
-			return gq_fail(err, GQ_EINVALID, "dryRun is neither true nor false");
-		r->dry_run = json_object_get_boolean(dry_run);
-	}
+	if (!r->resource[0])
+		return gq_fail(err, GQ_EINVALID, "request.resource.resource is missing");
+	r->object = object.value;
 	return 0;
 }
 
@@ -148,23 +104,26 @@ int gq_review_decode(const char *body, size_t len, struct gq_review *ret_review,
 {
 	struct gq_buf pruned GQ_BUF_CLEANUP = GQ_BUF_INIT(KEPT_MAX_BYTES);
 	struct gq_review review GQ_CLEANUP(gq_review_done) = {0};
-	struct json_object *request;
+	struct gq_field root = {0}, request;
 	const char *version, *kind;
 
 	pthread_once(&keep_once, keep_build);
 	int code = gq_json_prune(body, len, review_keep, &pruned, err);
 	if (!code)
-		code = parse_pruned(&pruned, &review.root, err);
-	if (code || (code = get_string(review.root, "apiVersion", &version, err)) ||
-	    (code = get_string(review.root, "kind", &kind, err)) ||
-	    (code = get_object(review.root, "request", &request, err)))
+		code = gq_field_parse(pruned.data, pruned.len, &review.root, err);
+	if (code)
+		return code;
+	root.value = review.root;
+	if ((code = gq_field_peek(&root, "apiVersion", &version, err)) ||
+	    (code = gq_field_peek(&root, "kind", &kind, err)) ||
+	    (code = gq_field_object(&root, "request", &request, err)))
 		return code;
 	if (strcmp(kind, "AdmissionReview") != 0 || strcmp(version, "admission.k8s.io/v1") != 0)
 		return gq_fail(err, GQ_EINVALID, "the kind must be AdmissionReview of "
 						 "admission.k8s.io/v1");
-	if (!request)
+	if (!request.value)
 		return gq_fail(err, GQ_EINVALID, "request is missing");
-	code = read_request(request, &review, err);
+	code = read_request(&request, &review, err);
 	if (code)
 		return code;
 	*ret_review = review;
@@ -178,36 +137,61 @@ void gq_review_done(struct gq_review *review)
 	*review = (struct gq_review){0};
 }
 
-const char *gq_review_object_string(const struct gq_review *review, const char *const *keys,
-				    size_t n_keys)
+int gq_review_object_string(const struct gq_review *review, const char *const *keys, size_t n_keys,
+			    const char **ret_text, size_t *ret_len, struct gq_err *err)
 {
 	struct json_object *at = review->object;
 
-	for (size_t i = 0; i < n_keys; i++)
-		if (!json_object_is_type(at, json_type_object) ||
-		    !json_object_object_get_ex(at, keys[i], &at))
-			return NULL;
-	return json_object_is_type(at, json_type_string) ? json_object_get_string(at) : NULL;
+	for (size_t i = 0; at && i < n_keys; i++) {
+		if (!json_object_is_type(at, json_type_object))
+			return gq_fail(err, GQ_EINVALID, "request.object: %s must be an object",
+				       i ? keys[i - 1] : "it");
+		if (!json_object_object_get_ex(at, keys[i], &at))
+			at = NULL;
+	}
+	if (at && !json_object_is_type(at, json_type_string))
+		return gq_fail(err, GQ_EINVALID, "request.object: %s must be a string",
+			       keys[n_keys - 1]);
+	const char *text = at ? json_object_get_string(at) : NULL;
+	if (at && !text)
+		return gq_fail(err, GQ_ENOMEM, "out of memory");
+	*ret_text = text;
+	*ret_len = at ? (size_t)json_object_get_string_len(at) : 0;
+	return 0;
+}
+
+/* What the API server calls a control character: C0, DEL and C1. */
+static bool is_control(const char *text, size_t width)
+{
+	unsigned char c = (unsigned char)text[0];
+
+	if (width == 1)
+		return c < 0x20 || c == 0x7f;
+	return width == 2 && c == 0xc2 && (unsigned char)text[1] < 0xa0;
 }
 
 /* A warning on one line, within the API server's limits. */
 static void put_warning(struct gq_buf *out, const char *text)
 {
-	char line[WARNING_MAX_BYTES + 1];
-	size_t n = 0, len = strlen(text);
+	static const char replacement[] = "\xEF\xBF\xBD";
+	char line[WARNING_MAX_BYTES];
+	size_t n = 0, len = strlen(text), width;
 
-	for (size_t i = 0; i < len;) {
-		size_t width = gq_utf8_width(text + i, len - i);
-		if (width == 0)
+	for (size_t i = 0; i < len; i += width) {
+		const char *from = text + i;
+		size_t put = width = gq_utf8_width(from, len - i);
+		if (width == 0) {
+			from = replacement;
+			put = sizeof replacement - 1;
 			width = 1;
-		if (n + width > WARNING_MAX_BYTES)
+		} else if (is_control(from, width)) {
+			from = " ";
+			put = 1;
+		}
+		if (n + put > sizeof line)
 			break;
-		if (width == 1 && ((unsigned char)text[i] < 0x20 || text[i] == 0x7f))
-			line[n] = ' ';
-		else
-			memcpy(line + n, text + i, width);
-		n += width;
-		i += width;
+		memcpy(line + n, from, put);
+		n += put;
 	}
 	gq_buf_json_string(out, line, n);
 }

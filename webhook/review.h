@@ -48,8 +48,10 @@ struct gq_review_answer {
  * (what the API server keeps when there are many). Returns out->code. */
 int gq_review_print(struct gq_buf *out, const struct gq_review_answer *answer);
 
-/* A string member at a path of keys of the review's object; NULL when it is absent or no string. */
-const char *gq_review_object_string(const struct gq_review *review, const char *const *keys,
-				    size_t n_keys);
+/* A string member at a path of keys of the review's object. *ret_text is NULL when it, or what it is
+ * in, is absent or null; else its *ret_len bytes and a NUL, which live as long as the review and may
+ * hold a NUL. GQ_EINVALID: it is something else than a string; GQ_ENOMEM. */
+int gq_review_object_string(const struct gq_review *review, const char *const *keys, size_t n_keys,
+			    const char **ret_text, size_t *ret_len, struct gq_err *err);
 
 #endif
