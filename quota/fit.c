@@ -8,10 +8,13 @@
 #define HOLDER_SCAN_MAX 256
 #define NAMESPACE_SCAN_MAX 4096
 
+/* Keeps the first ones, but never loses the first that refuses behind others that only warn. */
 static void add_finding(struct gq_findings *findings, const struct gq_finding *finding)
 {
 	if (findings->n < GQ_FINDINGS_MAX)
 		findings->items[findings->n++] = *finding;
+	else if (finding->mode == GQ_MODE_ENFORCE && !gq_findings_enforced(findings))
+		findings->items[GQ_FINDINGS_MAX - 1] = *finding;
 }
 
 /* One currency of one limit. */
