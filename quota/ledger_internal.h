@@ -69,6 +69,8 @@ struct gq_book_tenant {
 	struct gq_book_limit *limits;
 	size_t n_limits;
 	struct gq_class_set listed; /* leaves that some limit of the tenant itself holds */
+	const struct gq_grant **grants; /* the tenant's own, among book->grants */
+	size_t n_grants;
 };
 
 /* Totals of every limit under one policy and one snapshot of the nodes. There are two at most: the
@@ -78,6 +80,7 @@ struct gq_book {
 	struct gq_node_snapshot *snapshot;
 	struct gq_book_tenant *tenants;
 	size_t n_tenants;
+	const struct gq_grant **grants; /* sorted by tenant */
 	unsigned bank; /* which of the two parts[] and assign[] belong to this book */
 	struct gq_map *named;    /* namespace -> struct gq_tenancy_name */
 	struct gq_map *selected; /* "key=value" -> struct gq_tenancy_bucket */
@@ -233,7 +236,7 @@ void gq_book_add(struct gq_book *book, const struct gq_slot *slot, int64_t now_n
 void gq_book_remove(struct gq_book *book, const struct gq_slot *slot, int64_t now_ns);
 
 /* The limit of this moment, grants included. */
-struct gq_amount gq_book_most(const struct gq_book *book, const struct gq_book_limit *limit,
+struct gq_amount gq_book_most(const struct gq_book_limit *limit,
 			      const struct gq_book_tenant *tenant, int64_t wall_s);
 
 /* Works the parts out of candidates. Allocates ret_parts->items. 0 or GQ_ENOMEM. */
