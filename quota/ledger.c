@@ -474,6 +474,7 @@ int gq_ledger_pod_seen(struct gq_ledger *ledger, const struct gq_pod *pod, int64
 	struct gq_charge *charge = gq_map_get(ledger->charges, pod->uid, strlen(pod->uid));
 	if (charge) {
 		charge->list_epoch = ledger->epoch[GQ_PODS];
+		charge->watched = true;
 		gq_reserve_settle(ledger, charge);
 	}
 	pthread_mutex_unlock(&ledger->lock);
@@ -570,15 +571,15 @@ void gq_ledger_list_begin(struct gq_ledger *ledger, enum gq_collection collectio
 	pthread_mutex_unlock(&ledger->lock);
 }
 
-/* Takes out the pods of one slot that the list did not show. Reservations are no business of the
- * list: their pods may be younger than it. */
+/* Takes out the pods of one slot that the list did not show. Reservations, and pods that only a GET
+ * has shown, are no business of the list: they may be younger than it. */
 static void slot_sweep(struct gq_ledger *ledger, struct gq_slot *slot, int64_t now_ns)
 {
 	for (;;) {
 		struct gq_charge *gone = NULL;
 		for (struct gq_list *at = slot->charges.next; at != &slot->charges; at = at->next) {
 			struct gq_charge *charge = gq_list_entry(at, struct gq_charge, in_slot);
-			if (charge->state != GQ_STATE_RESERVED &&
+			if (charge->watched &&
 			    charge->list_epoch != ledger->epoch[GQ_PODS]) {
 				gone = charge;
 				break;

@@ -130,6 +130,8 @@ struct gq_charge {
 	int64_t probe_after_ns; /* next time to ask the API server */
 	bool probing;
 	bool found_absent; /* a GET begun after the grace did not show it */
+	bool watched;      /* the watch has shown it, and will tell its end */
+	int64_t found_ns;  /* when the GET began that has shown it */
 	bool hurried;      /* was asked about early, since somebody waits for the answer */
 	uint64_t list_epoch;
 };
