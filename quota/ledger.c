@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "quota/class_internal.h"
 #include "quota/ledger_internal.h"
 
 #define DEFAULT_TTL_NS (60 * GQ_NS_PER_S)
@@ -197,7 +198,11 @@ static struct gq_node_entry *node_get(struct gq_ledger *ledger, const char *name
 	if (!entry)
 		return NULL;
 	entry->name = strdup(name);
+	/* the snapshot may still know a node that is gone */
 	entry->read.class_id = GQ_CLASS_NONE;
+	if (ledger->cur)
+		entry->read = gq_node_snapshot_read(ledger->cur->snapshot, name);
+	entry->read.label = entry->read.value = NULL;
 	gq_list_init(&entry->charges);
 	if (!entry->name || gq_map_put(ledger->nodes, entry->name, strlen(entry->name), entry, NULL)) {
 		free(entry->name);
@@ -228,31 +233,45 @@ static void node_drop_unused(struct gq_ledger *ledger, struct gq_node_entry *ent
 	ledger->nodes_changed = true;
 }
 
-/* Whether the node's labels tell its class under the policy in force. */
-static bool node_tells(const struct gq_ledger *ledger, const struct gq_node *node)
+/* Whether `state` tells less of a node's class than `before` did: nothing, or only the model of its
+ * variant. Under the policy in force; NULL tells nothing. */
+static bool tells_less(const struct gq_ledger *ledger, const struct gq_node *state,
+		       const struct gq_node *before)
 {
-	return node && ledger->cur &&
-	       gq_class_read_labels(ledger->cur->policy->classes, node->labels, node->n_labels)
-			   .class_id != GQ_CLASS_NONE;
+	const struct gq_node *const nodes[] = {state, before};
+	int told[2] = {GQ_CLASS_NONE, GQ_CLASS_NONE};
+
+	if (!ledger->cur)
+		return false;
+	const struct gq_class_table *classes = ledger->cur->policy->classes;
+	for (int i = 0; i < 2; i++)
+		if (nodes[i])
+			told[i] = gq_class_read_labels(classes, nodes[i]->labels, nodes[i]->n_labels)
+				      .class_id;
+	if (told[0] == told[1] || told[1] == GQ_CLASS_NONE)
+		return false;
+	return told[0] == GQ_CLASS_NONE || gq_class_inside(classes, told[1], told[0]);
 }
 
-/* Puts a new state (NULL: gone) in place; the last state that told the class stays as evidence. */
+/* Puts a new state (NULL: gone) in place; the last state that told more of the class stays as
+ * evidence. */
 static void node_replace(struct gq_ledger *ledger, struct gq_node_entry *entry,
 			 const struct gq_node *node)
 {
-	struct gq_node *old = entry->node;
+	struct gq_node *old = entry->node, *evidence = entry->evidence;
 
-	entry->node = node ? gq_node_ref(node) : NULL;
-	if (node_tells(ledger, node)) {
-		gq_node_unref(entry->evidence);
-		entry->evidence = NULL;
+	if (tells_less(ledger, old, evidence)) {
 		gq_node_unref(old);
-	} else if (node_tells(ledger, old)) {
-		gq_node_unref(entry->evidence);
-		entry->evidence = old;
 	} else {
-		gq_node_unref(old);
+		gq_node_unref(evidence);
+		evidence = old;
 	}
+	if (!tells_less(ledger, node, evidence)) {
+		gq_node_unref(evidence);
+		evidence = NULL;
+	}
+	entry->node = node ? gq_node_ref(node) : NULL;
+	entry->evidence = evidence;
 	ledger->nodes_changed = true;
 }
 

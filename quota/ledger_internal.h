@@ -196,6 +196,7 @@ struct gq_ledger {
 	uint64_t next_ticket;
 	uint64_t node_generation;
 	bool nodes_changed;
+	bool pending_stale; /* charges without a node are of an older snapshot */
 	uint64_t epoch[GQ_COLLECTIONS];
 
 	struct gq_map *charges;  /* pod uid -> struct gq_charge */
@@ -283,9 +284,9 @@ int gq_ledger_pod_update(struct gq_ledger *ledger, const struct gq_pod *pod, int
 
 /* ---- rebuild.c ---- */
 
-/* Counts everything anew under policy (the one in force for NULL) and the present nodes, aside, and
- * swaps it in. ret_drift (may be NULL): limits whose totals differed from the ones replaced; only
- * meaningful when neither policy nor nodes changed. Takes build_lock, then lock, in slices. */
+/* Counts everything anew under policy and the present nodes (under those in force for NULL), aside,
+ * and swaps it in. ret_drift (may be NULL): limits whose totals differed from the ones replaced;
+ * only meaningful when the policy did not change. Takes build_lock, then lock, in slices. */
 int gq_ledger_rebuild(struct gq_ledger *ledger, const struct gq_policy *policy, int64_t now_ns,
 		      unsigned *ret_drift, struct gq_err *err);
 

@@ -104,18 +104,18 @@ static int refresh_slot(struct gq_ledger *ledger, struct gq_slot *slot, bool pen
 	gq_ledger_uncount(ledger, slot, now_ns);
 	for (struct gq_list *at = slot->charges.next; at != &slot->charges; at = at->next) {
 		struct gq_charge *charge = gq_list_entry(at, struct gq_charge, in_slot);
-		if (!pending_only || !charge->pod->node_name[0])
+		if (!pending_only || !charge->node)
 			code = code ? code : gq_ledger_charge_refresh(ledger, charge);
 	}
 	gq_ledger_count(ledger, slot, now_ns);
 	return code;
 }
 
-/* A pod without a node may land elsewhere now. */
+/* A pod that was not seen on a node may land elsewhere now. */
 static int visit_pending(struct gq_ledger *ledger, struct gq_slot *slot, int64_t now_ns)
 {
 	for (struct gq_list *at = slot->charges.next; at != &slot->charges; at = at->next)
-		if (!gq_list_entry(at, struct gq_charge, in_slot)->pod->node_name[0])
+		if (!gq_list_entry(at, struct gq_charge, in_slot)->node)
 			return refresh_slot(ledger, slot, true, now_ns);
 	return 0;
 }
@@ -168,13 +168,15 @@ int gq_ledger_nodes_settle(struct gq_ledger *ledger, int64_t now_ns, struct gq_e
 	if (fresh) {
 		pthread_mutex_lock(&ledger->lock);
 		struct gq_node_snapshot *old = ledger->cur->snapshot;
-		bool pending = gq_node_snapshot_fingerprint(old) !=
-			       gq_node_snapshot_fingerprint(fresh);
+		if (gq_node_snapshot_fingerprint(old) != gq_node_snapshot_fingerprint(fresh))
+			ledger->pending_stale = true;
 		ledger->cur->snapshot = fresh;
 		ledger->generation++;
 		code = refresh_nodes(ledger, now_ns);
-		if (pending && !code)
+		if (ledger->pending_stale && !code) {
 			code = walk_slots(ledger, visit_pending, now_ns);
+			ledger->pending_stale = code != 0;
+		}
 		if (code) /* do it again with the next settling */
 			ledger->nodes_changed = true;
 		pthread_mutex_unlock(&ledger->lock);
@@ -295,6 +297,7 @@ static int build(struct gq_ledger *ledger, const int *moves, int64_t now_ns, uns
 	unsigned drift = carry_over(ledger, moves);
 	ledger->cur = GQ_STEAL(ledger->next);
 	ledger->generation++;
+	ledger->pending_stale = false;
 	for (struct gq_list *at = ledger->all_nodes.next; at != &ledger->all_nodes; at = at->next) {
 		struct gq_node_entry *entry = gq_list_entry(at, struct gq_node_entry, in_all);
 		entry->read = gq_node_snapshot_read(ledger->cur->snapshot, entry->name);
@@ -310,10 +313,17 @@ static int rebuild_locked(struct gq_ledger *ledger, const struct gq_policy *poli
 {
 	struct gq_node_snapshot *snapshot GQ_CLEANUP(gq_cleanup_node_snapshot) = NULL;
 	struct gq_book *cur = ledger->cur; /* only changes under build_lock */
-	int code = snapshot_new(ledger, policy, &snapshot, err);
+	int code = 0;
 
+	/* With the nodes that the charges were counted by, when only these are to be checked. */
+	if (policy)
+		code = snapshot_new(ledger, policy, &snapshot, err);
+	else
+		snapshot = gq_node_snapshot_ref(cur->snapshot);
 	if (code)
 		return code;
+	if (!policy)
+		policy = cur->policy;
 	struct gq_book *next = gq_book_new(policy, snapshot, cur ? 1 - cur->bank : 0, now_ns);
 	int *moves = next ? tenant_moves(cur, next) : NULL;
 	if (!moves) {
@@ -337,12 +347,10 @@ int gq_ledger_rebuild(struct gq_ledger *ledger, const struct gq_policy *policy, 
 	int code = 0;
 
 	pthread_mutex_lock(&ledger->build_lock);
-	struct gq_policy *same GQ_CLEANUP(gq_cleanup_policy) =
-	    !policy && ledger->cur ? gq_policy_ref(ledger->cur->policy) : NULL;
 	if (ret_drift)
 		*ret_drift = 0;
-	if (policy || same)
-		code = rebuild_locked(ledger, policy ? policy : same, now_ns, ret_drift, err);
+	if (policy || ledger->cur)
+		code = rebuild_locked(ledger, policy, now_ns, ret_drift, err);
 	pthread_mutex_unlock(&ledger->build_lock);
 	return code;
 }
