@@ -373,19 +373,19 @@ void gq_ledger_charge_remove(struct gq_ledger *ledger, struct gq_charge *charge,
 	slot_drop_unused(ledger, slot);
 }
 
-int gq_ledger_charge_parts(const struct gq_book *book, const struct gq_charge *charge,
-			   struct gq_parts *ret_parts)
+int gq_ledger_charge_parts(const struct gq_book *book, const struct gq_pod *pod,
+			   const char *bind_node, struct gq_parts *ret_parts)
 {
 	struct gq_candidates candidates;
 	struct gq_parts parts = {0}, bind_parts = {0};
 	int code = 0;
 
-	gq_node_snapshot_match(book->snapshot, charge->pod, &candidates);
-	if (gq_parts_compute(book->policy, charge->pod, &candidates, &parts))
+	gq_node_snapshot_match(book->snapshot, pod, &candidates);
+	if (gq_parts_compute(book->policy, pod, &candidates, &parts))
 		return GQ_ENOMEM;
-	if (charge->bind_node) {
-		gq_node_snapshot_match_node(book->snapshot, charge->bind_node, &candidates);
-		code = gq_parts_compute(book->policy, charge->pod, &candidates, &bind_parts);
+	if (bind_node) {
+		gq_node_snapshot_match_node(book->snapshot, bind_node, &candidates);
+		code = gq_parts_compute(book->policy, pod, &candidates, &bind_parts);
 		if (!code)
 			code = gq_parts_merge(&parts, &bind_parts);
 		gq_parts_done(&bind_parts);
@@ -397,23 +397,43 @@ int gq_ledger_charge_parts(const struct gq_book *book, const struct gq_charge *c
 	return code;
 }
 
-int gq_ledger_charge_refresh(struct gq_ledger *ledger, struct gq_charge *charge)
+/* Parts under each book, by its bank. */
+static int parts_new(const struct gq_ledger *ledger, const struct gq_pod *pod,
+		     const char *bind_node, struct gq_parts ret_parts[2])
 {
 	struct gq_book *const books[] = {ledger->cur, ledger->next};
-	struct gq_parts fresh[2] = {{0}};
 
 	for (size_t i = 0; i < 2; i++) {
-		if (books[i] && gq_ledger_charge_parts(books[i], charge, &fresh[i])) {
-			gq_parts_done(&fresh[0]);
+		if (books[i] && gq_ledger_charge_parts(books[i], pod, bind_node,
+						       &ret_parts[books[i]->bank])) {
+			gq_parts_done(&ret_parts[0]);
+			gq_parts_done(&ret_parts[1]);
 			return GQ_ENOMEM;
 		}
 	}
+	return 0;
+}
+
+static void parts_take(const struct gq_ledger *ledger, struct gq_charge *charge,
+		       const struct gq_parts parts[2])
+{
+	struct gq_book *const books[] = {ledger->cur, ledger->next};
+
 	for (size_t i = 0; i < 2; i++) {
 		if (!books[i])
 			continue;
 		gq_parts_done(&charge->parts[books[i]->bank]);
-		charge->parts[books[i]->bank] = fresh[i];
+		charge->parts[books[i]->bank] = parts[books[i]->bank];
 	}
+}
+
+int gq_ledger_charge_refresh(struct gq_ledger *ledger, struct gq_charge *charge)
+{
+	struct gq_parts fresh[2] = {{0}};
+
+	if (parts_new(ledger, charge->pod, charge->bind_node, fresh))
+		return GQ_ENOMEM;
+	parts_take(ledger, charge, fresh);
 	return 0;
 }
 
@@ -424,19 +444,30 @@ static enum gq_charge_state seen_state(const struct gq_pod *pod)
 	return pod->node_name[0] ? GQ_STATE_BOUND : GQ_STATE_PENDING;
 }
 
-/* Puts the pod's new state into its charge. The slot is uncounted. */
+/* Puts the pod's new state into its charge. The slot is uncounted. GQ_ENOMEM changes nothing. */
 static int charge_update(struct gq_ledger *ledger, struct gq_charge *charge,
 			 const struct gq_pod *pod)
 {
-	bool same_place = charge->state != GQ_STATE_RESERVED && !charge->bind_node &&
-			  strcmp(charge->pod->node_name, pod->node_name) == 0;
+	/* A pod's requests and constraints can't change after creation but for the scheduling gates'
+	 * narrowing of its selectors, and then it is pending. */
+	bool same = (charge->state == GQ_STATE_BOUND || charge->state == GQ_STATE_TERMINATING) &&
+		    !charge->bind_node && strcmp(charge->pod->node_name, pod->node_name) == 0;
+	const char *bind_node = pod->node_name[0] ? NULL : charge->bind_node;
 	struct gq_node_entry *entry = NULL;
+	struct gq_parts fresh[2] = {{0}};
 
+	if (!same && parts_new(ledger, pod, bind_node, fresh))
+		return GQ_ENOMEM;
 	if (pod->node_name[0]) {
 		entry = node_get(ledger, pod->node_name);
-		if (!entry)
+		if (!entry) {
+			gq_parts_done(&fresh[0]);
+			gq_parts_done(&fresh[1]);
 			return GQ_ENOMEM;
+		}
 	}
+	if (!same)
+		parts_take(ledger, charge, fresh);
 	if (entry != charge->node) {
 		charge_leave_node(ledger, charge);
 		charge->node = entry;
@@ -454,11 +485,7 @@ static int charge_update(struct gq_ledger *ledger, struct gq_charge *charge,
 		free(charge->bind_node);
 		charge->bind_node = NULL;
 	}
-	/* A pod's requests and constraints can't change after creation but for the scheduling gates'
-	 * narrowing of its selectors, and then it is pending. */
-	if (same_place && charge->state != GQ_STATE_PENDING && charge->parts[0].n + charge->parts[1].n)
-		return 0;
-	return gq_ledger_charge_refresh(ledger, charge);
+	return 0;
 }
 
 int gq_ledger_pod_update(struct gq_ledger *ledger, const struct gq_pod *pod, int64_t now_ns)
@@ -474,14 +501,16 @@ int gq_ledger_pod_update(struct gq_ledger *ledger, const struct gq_pod *pod, int
 	}
 	if (!holds)
 		return 0;
-	if (!charge) {
+	bool fresh = !charge;
+	if (fresh)
 		charge = gq_ledger_charge_new(ledger, pod);
-		if (!charge)
-			return GQ_ENOMEM;
-	}
+	if (!charge)
+		return GQ_ENOMEM;
 	gq_ledger_uncount(ledger, charge->slot, now_ns);
 	int code = charge_update(ledger, charge, pod);
 	gq_ledger_count(ledger, charge->slot, now_ns);
+	if (code && fresh)
+		gq_ledger_charge_remove(ledger, charge, now_ns);
 	return code;
 }
 

@@ -263,9 +263,10 @@ struct gq_assign gq_tenancy_assign(const struct gq_book *book, const char *name,
 /* Takes a slot out of every book that counts it, and puts it back: around each change of it. */
 void gq_ledger_uncount(struct gq_ledger *ledger, struct gq_slot *slot, int64_t now_ns);
 void gq_ledger_count(struct gq_ledger *ledger, struct gq_slot *slot, int64_t now_ns);
-/* Parts of a charge under a book, from what the pod and its node are now. */
-int gq_ledger_charge_parts(const struct gq_book *book, const struct gq_charge *charge,
-			   struct gq_parts *ret_parts);
+/* Parts of a pod's charge under a book, from what its node is now; bind_node: where a binding was
+ * allowed besides, or NULL. */
+int gq_ledger_charge_parts(const struct gq_book *book, const struct gq_pod *pod,
+			   const char *bind_node, struct gq_parts *ret_parts);
 /* Works the charge's parts out again in every book. Its slot must be uncounted. On GQ_ENOMEM the
  * old parts stay. */
 int gq_ledger_charge_refresh(struct gq_ledger *ledger, struct gq_charge *charge);

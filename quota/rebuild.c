@@ -242,7 +242,7 @@ static int visit_count_next(struct gq_ledger *ledger, struct gq_slot *slot, int6
 	for (struct gq_list *at = slot->charges.next; at != &slot->charges; at = at->next) {
 		struct gq_charge *charge = gq_list_entry(at, struct gq_charge, in_slot);
 		struct gq_parts fresh = {0};
-		if (gq_ledger_charge_parts(ledger->next, charge, &fresh))
+		if (gq_ledger_charge_parts(ledger->next, charge->pod, charge->bind_node, &fresh))
 			return GQ_ENOMEM;
 		gq_parts_done(&charge->parts[bank]);
 		charge->parts[bank] = fresh;
