@@ -336,7 +336,7 @@ static void owner_key(const struct gq_create *create, struct gq_buf *key)
 	if (pod->owner.uid[0])
 		gq_buf_printf(key, "owner %s", pod->owner.uid);
 	else
-		gq_buf_printf(key, "user %s %s", pod->namespace_, create->user);
+		gq_buf_printf(key, "user %s %.1024s", pod->namespace_, create->user);
 }
 
 /* Earlier attempts of the same owner that no pod followed. A controller that makes pods one after
