@@ -185,7 +185,7 @@ static bool namespace_unknown(struct gq_ledger *ledger, const struct gq_create *
 		return true;
 	}
 	if (!read || read->code == GQ_ENOTFOUND) {
-		view->assign.kind = GQ_ASSIGN_NONE;
+		view->assign = (struct gq_assign){GQ_ASSIGN_NONE, -1, -1, -1};
 		return false;
 	}
 	if (read->code || namespace_read(ledger, read, create->now_ns, &err)) {
@@ -197,7 +197,7 @@ static bool namespace_unknown(struct gq_ledger *ledger, const struct gq_create *
 	view_take(ledger, name, view); /* ready once is ready for good */
 	pthread_mutex_unlock(&ledger->lock);
 	if (view->assign.kind == GQ_ASSIGN_UNKNOWN)
-		view->assign.kind = GQ_ASSIGN_NONE;
+		view->assign = (struct gq_assign){GQ_ASSIGN_NONE, -1, -1, -1};
 	return false;
 }
 

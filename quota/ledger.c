@@ -1,9 +1,9 @@
 #include "quota/ledger.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/clock.h"
 #include "quota/class_internal.h"
 #include "quota/ledger_internal.h"
@@ -48,29 +48,40 @@ struct gq_ledger *gq_ledger_new(const struct gq_ledger_options *options)
 
 /* ---- slots and namespaces ---- */
 
-static int print_slot_key(struct gq_buf *out, const char *ns, const char *name)
+/* Returns the length; 0: longer than any name can be. */
+static size_t print_slot_key(char key[SLOT_KEY_MAX_BYTES], const char *ns, const char *name)
 {
-	return gq_buf_printf(out, "%s/%s", ns, name);
+	int len = snprintf(key, SLOT_KEY_MAX_BYTES, "%s/%s", ns, name);
+
+	return len > 0 && len < SLOT_KEY_MAX_BYTES ? (size_t)len : 0;
 }
 
 struct gq_slot *gq_ledger_slot_find(struct gq_ledger *ledger, const char *ns, const char *name)
 {
-	struct gq_buf key GQ_BUF_CLEANUP = GQ_BUF_INIT(SLOT_KEY_MAX_BYTES);
+	char key[SLOT_KEY_MAX_BYTES];
+	size_t len = print_slot_key(key, ns, name);
 
-	if (print_slot_key(&key, ns, name))
-		return NULL;
-	return gq_map_get(ledger->slots, key.data, key.len);
+	return len ? gq_map_get(ledger->slots, key, len) : NULL;
+}
+
+/* The books in which the namespace has a tenant: the one in force (0), and the one that is being
+ * built (1) once its own walk over the namespaces has come here. NULL: it is none. */
+static const struct gq_book *ns_book(const struct gq_ledger *ledger, const struct gq_ns *ns, int i)
+{
+	if (i == 0)
+		return ledger->cur;
+	return ns->assigned_in == ledger->build ? ledger->next : NULL;
 }
 
 static void ns_assign(struct gq_ledger *ledger, struct gq_ns *ns)
 {
-	struct gq_book *const books[] = {ledger->cur, ledger->next};
-
-	for (size_t i = 0; i < 2; i++)
-		if (books[i])
-			ns->assign[books[i]->bank] =
-			    gq_tenancy_assign(books[i], ns->name, ns->object,
-					      ns->assign[books[i]->bank].tenant);
+	for (int i = 0; i < 2; i++) {
+		const struct gq_book *book = ns_book(ledger, ns, i);
+		if (book)
+			ns->assign[book->bank] =
+			    gq_tenancy_assign(book, ns->name, ns->object,
+					      ns->assign[book->bank].tenant);
+	}
 	ledger->generation++;
 }
 
@@ -93,6 +104,7 @@ struct gq_ns *gq_ledger_ns_get(struct gq_ledger *ledger, const char *name)
 		return NULL;
 	}
 	gq_list_append(&ledger->all_namespaces, &ns->in_all);
+	ns->assigned_in = ledger->build;
 	ns_assign(ledger, ns);
 	return ns;
 }
@@ -125,24 +137,25 @@ static void slot_free(struct gq_slot *slot)
 static struct gq_slot *slot_get(struct gq_ledger *ledger, const char *ns_name, const char *name)
 {
 	struct gq_slot *slot = gq_ledger_slot_find(ledger, ns_name, name);
-	struct gq_buf key GQ_BUF_CLEANUP = GQ_BUF_INIT(SLOT_KEY_MAX_BYTES);
+	char key[SLOT_KEY_MAX_BYTES];
 
 	if (slot)
 		return slot;
-	struct gq_ns *ns = gq_ledger_ns_get(ledger, ns_name);
+	size_t len = print_slot_key(key, ns_name, name);
+	struct gq_ns *ns = len ? gq_ledger_ns_get(ledger, ns_name) : NULL;
 	if (!ns)
 		return NULL;
 	slot = calloc(1, sizeof *slot);
-	if (!slot || print_slot_key(&key, ns_name, name))
+	if (!slot)
 		goto fail;
 	gq_list_init(&slot->charges);
 	slot->ns = ns;
 	slot->name = strdup(name);
-	slot->key = gq_buf_steal(&key);
-	if (!slot->name || !slot->key ||
-	    gq_map_put(ledger->slots, slot->key, strlen(slot->key), slot, NULL))
+	slot->key = strdup(key);
+	if (!slot->name || !slot->key || gq_map_put(ledger->slots, slot->key, len, slot, NULL))
 		goto fail;
-	slot->counted_in = ledger->build; /* empty, so it is counted everywhere */
+	/* Empty, so it is counted everywhere; but in no book that does not know whose it is yet. */
+	slot->counted_in = ns->assigned_in == ledger->build ? ledger->build : 0;
 	gq_list_append(&ledger->all_slots, &slot->in_all);
 	gq_list_append(&ns->slots, &slot->in_ns);
 	ns->n_slots++;
@@ -548,25 +561,30 @@ static bool assign_equal(const struct gq_assign *a, const struct gq_assign *b)
 }
 
 /* Applies the namespace's labels. Returns true when its charges would move and are too many to be
- * moved under the lock: then the caller rebuilds. */
+ * moved under the lock while others decide: then the caller rebuilds. */
 static bool ns_reassign(struct gq_ledger *ledger, struct gq_ns *ns, int64_t now_ns)
 {
-	if (!ledger->cur)
-		return false;
-	const struct gq_assign *now = &ns->assign[ledger->cur->bank];
-	struct gq_assign then = gq_tenancy_assign(ledger->cur, ns->name, ns->object, now->tenant);
-	if (assign_equal(now, &then))
-		return false;
-	if (then.tenant == now->tenant || ns->n_slots == 0) {
-		ns_assign(ledger, ns);
-		return false;
+	bool changes = false, moves = false;
+
+	for (int i = 0; i < 2; i++) {
+		const struct gq_book *book = ns_book(ledger, ns, i);
+		if (!book)
+			continue;
+		const struct gq_assign *now = &ns->assign[book->bank];
+		struct gq_assign then =
+		    gq_tenancy_assign(book, ns->name, ns->object, now->tenant);
+		changes = changes || !assign_equal(now, &then);
+		moves = moves || (then.tenant != now->tenant && ns->n_slots > 0);
 	}
-	if (ns->n_slots > GQ_SLICE)
+	if (!changes)
+		return false;
+	if (moves && ns->n_slots > GQ_SLICE && ledger->synced)
 		return true;
-	for (struct gq_list *at = ns->slots.next; at != &ns->slots; at = at->next)
+	struct gq_list *at = ns->slots.next;
+	for (; moves && at != &ns->slots; at = at->next)
 		gq_ledger_uncount(ledger, gq_list_entry(at, struct gq_slot, in_ns), now_ns);
 	ns_assign(ledger, ns);
-	for (struct gq_list *at = ns->slots.next; at != &ns->slots; at = at->next)
+	for (at = ns->slots.next; moves && at != &ns->slots; at = at->next)
 		gq_ledger_count(ledger, gq_list_entry(at, struct gq_slot, in_ns), now_ns);
 	return false;
 }
@@ -591,13 +609,12 @@ int gq_ledger_namespace_seen(struct gq_ledger *ledger, const struct gq_namespace
 }
 
 /* Pods of a namespace that is gone are gone as well or soon will be; they stay charged where they
- * were until the watch says so. */
+ * were until the watch says so. One of that name that is made again is read first. */
 static void ns_gone(struct gq_ledger *ledger, struct gq_ns *ns)
 {
 	gq_namespace_unref(ns->object);
 	ns->object = NULL;
-	if (ns->n_slots == 0)
-		ns_assign(ledger, ns);
+	ns_assign(ledger, ns);
 	gq_ledger_ns_drop_unused(ledger, ns);
 }
 

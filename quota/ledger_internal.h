@@ -157,7 +157,7 @@ enum gq_assign_kind {
 
 struct gq_assign {
 	enum gq_assign_kind kind;
-	int tenant; /* whom pods there are charged to, -1 nobody; AMBIGUOUS: who had it before */
+	int tenant; /* whom pods there are charged to, -1 nobody; UNKNOWN, AMBIGUOUS: as before */
 	int first, second; /* AMBIGUOUS: two that match */
 };
 
@@ -166,6 +166,7 @@ struct gq_ns {
 	struct gq_namespace *object; /* NULL: not seen */
 	uint64_t list_epoch;
 	struct gq_assign assign[2];
+	uint64_t assigned_in; /* the build for whose book it is assigned already */
 	struct gq_list slots;
 	size_t n_slots;
 	struct gq_list in_all;
@@ -254,7 +255,8 @@ int gq_parts_merge(struct gq_parts *parts, const struct gq_parts *other);
 int gq_tenancy_build(struct gq_book *book);
 void gq_tenancy_free(struct gq_book *book);
 /* Whose namespace it is under the book's policy. before: the assignment until now (its tenant stays
- * charged while two selectors match). object: labels, or NULL when not known. */
+ * charged while two selectors match, or the labels are gone with the namespace). object: labels, or
+ * NULL when not known. */
 struct gq_assign gq_tenancy_assign(const struct gq_book *book, const char *name,
 				   const struct gq_namespace *object, int before_tenant);
 
