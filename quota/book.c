@@ -185,46 +185,92 @@ void gq_book_remove(struct gq_book *book, const struct gq_slot *slot, int64_t no
 	book_change(book, slot, false, now_ns);
 }
 
-struct gq_amount gq_book_most(const struct gq_book *book, const struct gq_book_limit *limit,
+struct gq_amount gq_book_most(const struct gq_book_limit *limit,
 			      const struct gq_book_tenant *tenant, int64_t wall_s)
 {
 	struct gq_amount most = limit->base;
 
-	for (size_t i = 0; i < book->policy->n_grants; i++) {
-		const struct gq_grant *grant = &book->policy->grants[i];
-		if (grant->until_s > wall_s && grant->class_id == limit->class_id &&
-		    &book->policy->tenants[grant->tenant] == tenant->spec)
-			most = gq_amount_add(most, grant->amount);
-	}
+	for (size_t i = 0; i < tenant->n_grants; i++)
+		if (tenant->grants[i]->until_s > wall_s &&
+		    tenant->grants[i]->class_id == limit->class_id)
+			most = gq_amount_add(most, tenant->grants[i]->amount);
 	return most;
 }
 
-/* A grant for a class without a limit stands on a limit of nothing. */
-static bool grant_needs_limit(const struct gq_policy *policy, size_t at)
+static bool has_limit(const struct gq_book_tenant *tenant, int class_id)
 {
-	const struct gq_grant *grant = &policy->grants[at];
-	const struct gq_tenant *tenant = &policy->tenants[grant->tenant];
-
 	for (size_t i = 0; i < tenant->n_limits; i++)
-		if (tenant->limits[i].class_id == grant->class_id)
-			return false;
-	for (size_t i = 0; i < at; i++)
-		if (policy->grants[i].tenant == grant->tenant &&
-		    policy->grants[i].class_id == grant->class_id)
-			return false;
-	return true;
+		if (tenant->limits[i].class_id == class_id)
+			return true;
+	return false;
 }
 
-static void add_limit(struct gq_book *book, size_t t, int class_id, struct gq_amount base,
-		      int64_t now_ns)
+/* What a class has without the grants that name it and without a limit of its own: nothing in the
+ * currencies that they name, and no limit in the other. */
+static struct gq_amount granted_base(const struct gq_book_tenant *tenant, int class_id)
 {
-	struct gq_book_tenant *tenant = &book->tenants[t];
+	struct gq_amount base = {GQ_UNLIMITED, GQ_UNLIMITED};
+
+	for (size_t i = 0; i < tenant->n_grants; i++) {
+		const struct gq_grant *grant = tenant->grants[i];
+		if (grant->class_id == class_id && grant->amount.shares)
+			base.shares = 0;
+		if (grant->class_id == class_id && grant->amount.memory_mib)
+			base.memory_mib = 0;
+	}
+	return base;
+}
+
+static void add_limit(struct gq_book *book, struct gq_book_tenant *tenant, int class_id,
+		      struct gq_amount base, int64_t now_ns)
+{
 	const struct gq_class_set *leaves = gq_class_leaves(book->policy->classes, class_id);
 
 	tenant->limits[tenant->n_limits++] = (struct gq_book_limit){
 	    .class_id = class_id, .leaves = leaves, .base = base, .bound_since_ns = now_ns};
 	for (size_t i = 0; i < sizeof leaves->bits / sizeof leaves->bits[0]; i++)
 		tenant->listed.bits[i] |= leaves->bits[i];
+}
+
+/* Gives each tenant its own grants. */
+static int sort_grants(struct gq_book *book)
+{
+	const struct gq_policy *policy = book->policy;
+	const struct gq_grant **at;
+
+	book->grants = at = calloc(policy->n_grants + 1, sizeof *book->grants);
+	if (!at)
+		return GQ_ENOMEM;
+	for (size_t g = 0; g < policy->n_grants; g++)
+		book->tenants[policy->grants[g].tenant].n_grants++;
+	for (size_t t = 0; t < book->n_tenants; t++) {
+		book->tenants[t].grants = at;
+		at += book->tenants[t].n_grants;
+		book->tenants[t].n_grants = 0;
+	}
+	for (size_t g = 0; g < policy->n_grants; g++) {
+		struct gq_book_tenant *tenant = &book->tenants[policy->grants[g].tenant];
+		tenant->grants[tenant->n_grants++] = &policy->grants[g];
+	}
+	return 0;
+}
+
+static int add_limits(struct gq_book *book, struct gq_book_tenant *tenant, int64_t now_ns)
+{
+	const struct gq_tenant *spec = tenant->spec;
+
+	tenant->limits =
+	    calloc(spec->n_limits + tenant->n_grants + 1, sizeof *tenant->limits);
+	if (!tenant->limits)
+		return GQ_ENOMEM;
+	for (size_t i = 0; i < spec->n_limits; i++)
+		add_limit(book, tenant, spec->limits[i].class_id, spec->limits[i].most, now_ns);
+	for (size_t i = 0; i < tenant->n_grants; i++) {
+		int class_id = tenant->grants[i]->class_id;
+		if (!has_limit(tenant, class_id))
+			add_limit(book, tenant, class_id, granted_base(tenant, class_id), now_ns);
+	}
+	return 0;
 }
 
 struct gq_book *gq_book_new(const struct gq_policy *policy, struct gq_node_snapshot *snapshot,
@@ -242,22 +288,14 @@ struct gq_book *gq_book_new(const struct gq_policy *policy, struct gq_node_snaps
 	if (!book->tenants)
 		goto fail;
 	for (size_t t = 0; t < policy->n_tenants; t++) {
-		const struct gq_tenant *spec = &policy->tenants[t];
-		size_t room = spec->n_limits;
-		for (size_t g = 0; g < policy->n_grants; g++)
-			room += policy->grants[g].tenant == (int)t;
-		book->tenants[t].spec = spec;
-		book->tenants[t].parent = spec->parent;
-		book->tenants[t].limits = calloc(room + 1, sizeof *book->tenants[t].limits);
-		if (!book->tenants[t].limits)
-			goto fail;
-		for (size_t i = 0; i < spec->n_limits; i++)
-			add_limit(book, t, spec->limits[i].class_id, spec->limits[i].most, now_ns);
+		book->tenants[t].spec = &policy->tenants[t];
+		book->tenants[t].parent = policy->tenants[t].parent;
 	}
-	for (size_t g = 0; g < policy->n_grants; g++)
-		if (grant_needs_limit(policy, g))
-			add_limit(book, (size_t)policy->grants[g].tenant,
-				  policy->grants[g].class_id, (struct gq_amount){0, 0}, now_ns);
+	if (sort_grants(book))
+		goto fail;
+	for (size_t t = 0; t < policy->n_tenants; t++)
+		if (add_limits(book, &book->tenants[t], now_ns))
+			goto fail;
 	if (gq_tenancy_build(book))
 		goto fail;
 	return book;
@@ -274,6 +312,7 @@ void gq_book_free(struct gq_book *book)
 	for (size_t t = 0; book->tenants && t < book->n_tenants; t++)
 		free(book->tenants[t].limits);
 	free(book->tenants);
+	free(book->grants);
 	gq_node_snapshot_unref(book->snapshot);
 	gq_policy_unref(book->policy);
 	free(book);

@@ -185,7 +185,7 @@ static bool namespace_unknown(struct gq_ledger *ledger, const struct gq_create *
 		return true;
 	}
 	if (!read || read->code == GQ_ENOTFOUND) {
-		view->assign.kind = GQ_ASSIGN_NONE;
+		view->assign = (struct gq_assign){GQ_ASSIGN_NONE, -1, -1, -1};
 		return false;
 	}
 	if (read->code || namespace_read(ledger, read, create->now_ns, &err)) {
@@ -197,7 +197,7 @@ static bool namespace_unknown(struct gq_ledger *ledger, const struct gq_create *
 	view_take(ledger, name, view); /* ready once is ready for good */
 	pthread_mutex_unlock(&ledger->lock);
 	if (view->assign.kind == GQ_ASSIGN_UNKNOWN)
-		view->assign.kind = GQ_ASSIGN_NONE;
+		view->assign = (struct gq_assign){GQ_ASSIGN_NONE, -1, -1, -1};
 	return false;
 }
 
@@ -336,7 +336,7 @@ static void owner_key(const struct gq_create *create, struct gq_buf *key)
 	if (pod->owner.uid[0])
 		gq_buf_printf(key, "owner %s", pod->owner.uid);
 	else
-		gq_buf_printf(key, "user %s %s", pod->namespace_, create->user);
+		gq_buf_printf(key, "user %s %.1024s", pod->namespace_, create->user);
 }
 
 /* Earlier attempts of the same owner that no pod followed. A controller that makes pods one after
@@ -563,6 +563,22 @@ int gq_decide_create(struct gq_ledger *ledger, const struct gq_create *create,
 
 /* ---- bindings ---- */
 
+/* The one of the pods of a name that a binding without uid means: the pod that exists, before one
+ * that was only asked for; the youngest of these. */
+static struct gq_charge *find_bindable(const struct gq_slot *slot)
+{
+	struct gq_charge *reserved = NULL;
+
+	for (const struct gq_list *at = slot->charges.prev; at != &slot->charges; at = at->prev) {
+		struct gq_charge *charge = gq_list_entry(at, struct gq_charge, in_slot);
+		if (charge->state == GQ_STATE_PENDING)
+			return charge;
+		if (charge->state == GQ_STATE_RESERVED && !reserved)
+			reserved = charge;
+	}
+	return reserved;
+}
+
 static struct gq_charge *find_bound_charge(struct gq_ledger *ledger,
 					   const struct gq_binding *binding)
 {
@@ -573,9 +589,8 @@ static struct gq_charge *find_bound_charge(struct gq_ledger *ledger,
 	} else {
 		const struct gq_slot *slot =
 		    gq_ledger_slot_find(ledger, binding->namespace_, binding->name);
-		/* the youngest of that name: older ones are on their way out */
-		if (slot && !gq_list_empty(&slot->charges))
-			charge = gq_list_entry(slot->charges.prev, struct gq_charge, in_slot);
+		if (slot)
+			charge = find_bindable(slot);
 	}
 	/* already on a node: the API server refuses to bind it again */
 	return charge && !charge->pod->node_name[0] ? charge : NULL;

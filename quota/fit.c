@@ -8,10 +8,13 @@
 #define HOLDER_SCAN_MAX 256
 #define NAMESPACE_SCAN_MAX 4096
 
+/* Keeps the first ones, but never loses the first that refuses behind others that only warn. */
 static void add_finding(struct gq_findings *findings, const struct gq_finding *finding)
 {
 	if (findings->n < GQ_FINDINGS_MAX)
 		findings->items[findings->n++] = *finding;
+	else if (finding->mode == GQ_MODE_ENFORCE && !gq_findings_enforced(findings))
+		findings->items[GQ_FINDINGS_MAX - 1] = *finding;
 }
 
 /* One currency of one limit. */
@@ -38,7 +41,7 @@ static void check_limit(const struct gq_book *book, const struct gq_slot *slot, 
 
 	gq_slot_count(slot, book->bank, limit->leaves, NULL, NULL, &before);
 	gq_slot_count(slot, book->bank, limit->leaves, parts, replaced, &after);
-	struct gq_amount most = gq_book_most(book, limit, tenant, wall_s);
+	struct gq_amount most = gq_book_most(limit, tenant, wall_s);
 	struct gq_amount from = gq_count_total(&before), to = gq_count_total(&after);
 	struct gq_amount used = gq_count_total(&limit->used);
 	struct gq_finding finding = {.kind = GQ_FINDING_SHARES,
@@ -218,8 +221,7 @@ static int64_t free_shares(const struct gq_book *book, int tenant, const struct 
 			const struct gq_book_limit *limit = &book->tenants[t].limits[i];
 			if (gq_amount_is_zero(gq_parts_inside(parts, limit->leaves)))
 				continue;
-			struct gq_amount most =
-			    gq_book_most(book, limit, &book->tenants[t], wall_s);
+			struct gq_amount most = gq_book_most(limit, &book->tenants[t], wall_s);
 			struct gq_amount used = gq_count_total(&limit->used);
 			int64_t left = gq_sat_sub(most.shares, used.shares);
 			least = left < least ? left : least;

@@ -1,10 +1,11 @@
 #include "quota/ledger.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/clock.h"
+#include "quota/class_internal.h"
 #include "quota/ledger_internal.h"
 
 #define DEFAULT_TTL_NS (60 * GQ_NS_PER_S)
@@ -47,29 +48,40 @@ struct gq_ledger *gq_ledger_new(const struct gq_ledger_options *options)
 
 /* ---- slots and namespaces ---- */
 
-static int print_slot_key(struct gq_buf *out, const char *ns, const char *name)
+/* Returns the length; 0: longer than any name can be. */
+static size_t print_slot_key(char key[SLOT_KEY_MAX_BYTES], const char *ns, const char *name)
 {
-	return gq_buf_printf(out, "%s/%s", ns, name);
+	int len = snprintf(key, SLOT_KEY_MAX_BYTES, "%s/%s", ns, name);
+
+	return len > 0 && len < SLOT_KEY_MAX_BYTES ? (size_t)len : 0;
 }
 
 struct gq_slot *gq_ledger_slot_find(struct gq_ledger *ledger, const char *ns, const char *name)
 {
-	struct gq_buf key GQ_BUF_CLEANUP = GQ_BUF_INIT(SLOT_KEY_MAX_BYTES);
+	char key[SLOT_KEY_MAX_BYTES];
+	size_t len = print_slot_key(key, ns, name);
 
-	if (print_slot_key(&key, ns, name))
-		return NULL;
-	return gq_map_get(ledger->slots, key.data, key.len);
+	return len ? gq_map_get(ledger->slots, key, len) : NULL;
+}
+
+/* The books in which the namespace has a tenant: the one in force (0), and the one that is being
+ * built (1) once its own walk over the namespaces has come here. NULL: it is none. */
+static const struct gq_book *ns_book(const struct gq_ledger *ledger, const struct gq_ns *ns, int i)
+{
+	if (i == 0)
+		return ledger->cur;
+	return ns->assigned_in == ledger->build ? ledger->next : NULL;
 }
 
 static void ns_assign(struct gq_ledger *ledger, struct gq_ns *ns)
 {
-	struct gq_book *const books[] = {ledger->cur, ledger->next};
-
-	for (size_t i = 0; i < 2; i++)
-		if (books[i])
-			ns->assign[books[i]->bank] =
-			    gq_tenancy_assign(books[i], ns->name, ns->object,
-					      ns->assign[books[i]->bank].tenant);
+	for (int i = 0; i < 2; i++) {
+		const struct gq_book *book = ns_book(ledger, ns, i);
+		if (book)
+			ns->assign[book->bank] =
+			    gq_tenancy_assign(book, ns->name, ns->object,
+					      ns->assign[book->bank].tenant);
+	}
 	ledger->generation++;
 }
 
@@ -92,6 +104,7 @@ struct gq_ns *gq_ledger_ns_get(struct gq_ledger *ledger, const char *name)
 		return NULL;
 	}
 	gq_list_append(&ledger->all_namespaces, &ns->in_all);
+	ns->assigned_in = ledger->build;
 	ns_assign(ledger, ns);
 	return ns;
 }
@@ -124,24 +137,25 @@ static void slot_free(struct gq_slot *slot)
 static struct gq_slot *slot_get(struct gq_ledger *ledger, const char *ns_name, const char *name)
 {
 	struct gq_slot *slot = gq_ledger_slot_find(ledger, ns_name, name);
-	struct gq_buf key GQ_BUF_CLEANUP = GQ_BUF_INIT(SLOT_KEY_MAX_BYTES);
+	char key[SLOT_KEY_MAX_BYTES];
 
 	if (slot)
 		return slot;
-	struct gq_ns *ns = gq_ledger_ns_get(ledger, ns_name);
+	size_t len = print_slot_key(key, ns_name, name);
+	struct gq_ns *ns = len ? gq_ledger_ns_get(ledger, ns_name) : NULL;
 	if (!ns)
 		return NULL;
 	slot = calloc(1, sizeof *slot);
-	if (!slot || print_slot_key(&key, ns_name, name))
+	if (!slot)
 		goto fail;
 	gq_list_init(&slot->charges);
 	slot->ns = ns;
 	slot->name = strdup(name);
-	slot->key = gq_buf_steal(&key);
-	if (!slot->name || !slot->key ||
-	    gq_map_put(ledger->slots, slot->key, strlen(slot->key), slot, NULL))
+	slot->key = strdup(key);
+	if (!slot->name || !slot->key || gq_map_put(ledger->slots, slot->key, len, slot, NULL))
 		goto fail;
-	slot->counted_in = ledger->build; /* empty, so it is counted everywhere */
+	/* Empty, so it is counted everywhere; but in no book that does not know whose it is yet. */
+	slot->counted_in = ns->assigned_in == ledger->build ? ledger->build : 0;
 	gq_list_append(&ledger->all_slots, &slot->in_all);
 	gq_list_append(&ns->slots, &slot->in_ns);
 	ns->n_slots++;
@@ -197,7 +211,11 @@ static struct gq_node_entry *node_get(struct gq_ledger *ledger, const char *name
 	if (!entry)
 		return NULL;
 	entry->name = strdup(name);
+	/* the snapshot may still know a node that is gone */
 	entry->read.class_id = GQ_CLASS_NONE;
+	if (ledger->cur)
+		entry->read = gq_node_snapshot_read(ledger->cur->snapshot, name);
+	entry->read.label = entry->read.value = NULL;
 	gq_list_init(&entry->charges);
 	if (!entry->name || gq_map_put(ledger->nodes, entry->name, strlen(entry->name), entry, NULL)) {
 		free(entry->name);
@@ -228,31 +246,45 @@ static void node_drop_unused(struct gq_ledger *ledger, struct gq_node_entry *ent
 	ledger->nodes_changed = true;
 }
 
-/* Whether the node's labels tell its class under the policy in force. */
-static bool node_tells(const struct gq_ledger *ledger, const struct gq_node *node)
+/* Whether `state` tells less of a node's class than `before` did: nothing, or only the model of its
+ * variant. Under the policy in force; NULL tells nothing. */
+static bool tells_less(const struct gq_ledger *ledger, const struct gq_node *state,
+		       const struct gq_node *before)
 {
-	return node && ledger->cur &&
-	       gq_class_read_labels(ledger->cur->policy->classes, node->labels, node->n_labels)
-			   .class_id != GQ_CLASS_NONE;
+	const struct gq_node *const nodes[] = {state, before};
+	int told[2] = {GQ_CLASS_NONE, GQ_CLASS_NONE};
+
+	if (!ledger->cur)
+		return false;
+	const struct gq_class_table *classes = ledger->cur->policy->classes;
+	for (int i = 0; i < 2; i++)
+		if (nodes[i])
+			told[i] = gq_class_read_labels(classes, nodes[i]->labels, nodes[i]->n_labels)
+				      .class_id;
+	if (told[0] == told[1] || told[1] == GQ_CLASS_NONE)
+		return false;
+	return told[0] == GQ_CLASS_NONE || gq_class_inside(classes, told[1], told[0]);
 }
 
-/* Puts a new state (NULL: gone) in place; the last state that told the class stays as evidence. */
+/* Puts a new state (NULL: gone) in place; the last state that told more of the class stays as
+ * evidence. */
 static void node_replace(struct gq_ledger *ledger, struct gq_node_entry *entry,
 			 const struct gq_node *node)
 {
-	struct gq_node *old = entry->node;
+	struct gq_node *old = entry->node, *evidence = entry->evidence;
 
-	entry->node = node ? gq_node_ref(node) : NULL;
-	if (node_tells(ledger, node)) {
-		gq_node_unref(entry->evidence);
-		entry->evidence = NULL;
+	if (tells_less(ledger, old, evidence)) {
 		gq_node_unref(old);
-	} else if (node_tells(ledger, old)) {
-		gq_node_unref(entry->evidence);
-		entry->evidence = old;
 	} else {
-		gq_node_unref(old);
+		gq_node_unref(evidence);
+		evidence = old;
 	}
+	if (!tells_less(ledger, node, evidence)) {
+		gq_node_unref(evidence);
+		evidence = NULL;
+	}
+	entry->node = node ? gq_node_ref(node) : NULL;
+	entry->evidence = evidence;
 	ledger->nodes_changed = true;
 }
 
@@ -354,19 +386,19 @@ void gq_ledger_charge_remove(struct gq_ledger *ledger, struct gq_charge *charge,
 	slot_drop_unused(ledger, slot);
 }
 
-int gq_ledger_charge_parts(const struct gq_book *book, const struct gq_charge *charge,
-			   struct gq_parts *ret_parts)
+int gq_ledger_charge_parts(const struct gq_book *book, const struct gq_pod *pod,
+			   const char *bind_node, struct gq_parts *ret_parts)
 {
 	struct gq_candidates candidates;
 	struct gq_parts parts = {0}, bind_parts = {0};
 	int code = 0;
 
-	gq_node_snapshot_match(book->snapshot, charge->pod, &candidates);
-	if (gq_parts_compute(book->policy, charge->pod, &candidates, &parts))
+	gq_node_snapshot_match(book->snapshot, pod, &candidates);
+	if (gq_parts_compute(book->policy, pod, &candidates, &parts))
 		return GQ_ENOMEM;
-	if (charge->bind_node) {
-		gq_node_snapshot_match_node(book->snapshot, charge->bind_node, &candidates);
-		code = gq_parts_compute(book->policy, charge->pod, &candidates, &bind_parts);
+	if (bind_node) {
+		gq_node_snapshot_match_node(book->snapshot, bind_node, &candidates);
+		code = gq_parts_compute(book->policy, pod, &candidates, &bind_parts);
 		if (!code)
 			code = gq_parts_merge(&parts, &bind_parts);
 		gq_parts_done(&bind_parts);
@@ -378,23 +410,43 @@ int gq_ledger_charge_parts(const struct gq_book *book, const struct gq_charge *c
 	return code;
 }
 
-int gq_ledger_charge_refresh(struct gq_ledger *ledger, struct gq_charge *charge)
+/* Parts under each book, by its bank. */
+static int parts_new(const struct gq_ledger *ledger, const struct gq_pod *pod,
+		     const char *bind_node, struct gq_parts ret_parts[2])
 {
 	struct gq_book *const books[] = {ledger->cur, ledger->next};
-	struct gq_parts fresh[2] = {{0}};
 
 	for (size_t i = 0; i < 2; i++) {
-		if (books[i] && gq_ledger_charge_parts(books[i], charge, &fresh[i])) {
-			gq_parts_done(&fresh[0]);
+		if (books[i] && gq_ledger_charge_parts(books[i], pod, bind_node,
+						       &ret_parts[books[i]->bank])) {
+			gq_parts_done(&ret_parts[0]);
+			gq_parts_done(&ret_parts[1]);
 			return GQ_ENOMEM;
 		}
 	}
+	return 0;
+}
+
+static void parts_take(const struct gq_ledger *ledger, struct gq_charge *charge,
+		       const struct gq_parts parts[2])
+{
+	struct gq_book *const books[] = {ledger->cur, ledger->next};
+
 	for (size_t i = 0; i < 2; i++) {
 		if (!books[i])
 			continue;
 		gq_parts_done(&charge->parts[books[i]->bank]);
-		charge->parts[books[i]->bank] = fresh[i];
+		charge->parts[books[i]->bank] = parts[books[i]->bank];
 	}
+}
+
+int gq_ledger_charge_refresh(struct gq_ledger *ledger, struct gq_charge *charge)
+{
+	struct gq_parts fresh[2] = {{0}};
+
+	if (parts_new(ledger, charge->pod, charge->bind_node, fresh))
+		return GQ_ENOMEM;
+	parts_take(ledger, charge, fresh);
 	return 0;
 }
 
@@ -405,19 +457,30 @@ static enum gq_charge_state seen_state(const struct gq_pod *pod)
 	return pod->node_name[0] ? GQ_STATE_BOUND : GQ_STATE_PENDING;
 }
 
-/* Puts the pod's new state into its charge. The slot is uncounted. */
+/* Puts the pod's new state into its charge. The slot is uncounted. GQ_ENOMEM changes nothing. */
 static int charge_update(struct gq_ledger *ledger, struct gq_charge *charge,
 			 const struct gq_pod *pod)
 {
-	bool same_place = charge->state != GQ_STATE_RESERVED && !charge->bind_node &&
-			  strcmp(charge->pod->node_name, pod->node_name) == 0;
+	/* A pod's requests and constraints can't change after creation but for the scheduling gates'
+	 * narrowing of its selectors, and then it is pending. */
+	bool same = (charge->state == GQ_STATE_BOUND || charge->state == GQ_STATE_TERMINATING) &&
+		    !charge->bind_node && strcmp(charge->pod->node_name, pod->node_name) == 0;
+	const char *bind_node = pod->node_name[0] ? NULL : charge->bind_node;
 	struct gq_node_entry *entry = NULL;
+	struct gq_parts fresh[2] = {{0}};
 
+	if (!same && parts_new(ledger, pod, bind_node, fresh))
+		return GQ_ENOMEM;
 	if (pod->node_name[0]) {
 		entry = node_get(ledger, pod->node_name);
-		if (!entry)
+		if (!entry) {
+			gq_parts_done(&fresh[0]);
+			gq_parts_done(&fresh[1]);
 			return GQ_ENOMEM;
+		}
 	}
+	if (!same)
+		parts_take(ledger, charge, fresh);
 	if (entry != charge->node) {
 		charge_leave_node(ledger, charge);
 		charge->node = entry;
@@ -435,11 +498,7 @@ static int charge_update(struct gq_ledger *ledger, struct gq_charge *charge,
 		free(charge->bind_node);
 		charge->bind_node = NULL;
 	}
-	/* A pod's requests and constraints can't change after creation but for the scheduling gates'
-	 * narrowing of its selectors, and then it is pending. */
-	if (same_place && charge->state != GQ_STATE_PENDING && charge->parts[0].n + charge->parts[1].n)
-		return 0;
-	return gq_ledger_charge_refresh(ledger, charge);
+	return 0;
 }
 
 int gq_ledger_pod_update(struct gq_ledger *ledger, const struct gq_pod *pod, int64_t now_ns)
@@ -455,14 +514,16 @@ int gq_ledger_pod_update(struct gq_ledger *ledger, const struct gq_pod *pod, int
 	}
 	if (!holds)
 		return 0;
-	if (!charge) {
+	bool fresh = !charge;
+	if (fresh)
 		charge = gq_ledger_charge_new(ledger, pod);
-		if (!charge)
-			return GQ_ENOMEM;
-	}
+	if (!charge)
+		return GQ_ENOMEM;
 	gq_ledger_uncount(ledger, charge->slot, now_ns);
 	int code = charge_update(ledger, charge, pod);
 	gq_ledger_count(ledger, charge->slot, now_ns);
+	if (code && fresh)
+		gq_ledger_charge_remove(ledger, charge, now_ns);
 	return code;
 }
 
@@ -474,6 +535,7 @@ int gq_ledger_pod_seen(struct gq_ledger *ledger, const struct gq_pod *pod, int64
 	struct gq_charge *charge = gq_map_get(ledger->charges, pod->uid, strlen(pod->uid));
 	if (charge) {
 		charge->list_epoch = ledger->epoch[GQ_PODS];
+		charge->watched = true;
 		gq_reserve_settle(ledger, charge);
 	}
 	pthread_mutex_unlock(&ledger->lock);
@@ -499,25 +561,30 @@ static bool assign_equal(const struct gq_assign *a, const struct gq_assign *b)
 }
 
 /* Applies the namespace's labels. Returns true when its charges would move and are too many to be
- * moved under the lock: then the caller rebuilds. */
+ * moved under the lock while others decide: then the caller rebuilds. */
 static bool ns_reassign(struct gq_ledger *ledger, struct gq_ns *ns, int64_t now_ns)
 {
-	if (!ledger->cur)
-		return false;
-	const struct gq_assign *now = &ns->assign[ledger->cur->bank];
-	struct gq_assign then = gq_tenancy_assign(ledger->cur, ns->name, ns->object, now->tenant);
-	if (assign_equal(now, &then))
-		return false;
-	if (then.tenant == now->tenant || ns->n_slots == 0) {
-		ns_assign(ledger, ns);
-		return false;
+	bool changes = false, moves = false;
+
+	for (int i = 0; i < 2; i++) {
+		const struct gq_book *book = ns_book(ledger, ns, i);
+		if (!book)
+			continue;
+		const struct gq_assign *now = &ns->assign[book->bank];
+		struct gq_assign then =
+		    gq_tenancy_assign(book, ns->name, ns->object, now->tenant);
+		changes = changes || !assign_equal(now, &then);
+		moves = moves || (then.tenant != now->tenant && ns->n_slots > 0);
 	}
-	if (ns->n_slots > GQ_SLICE)
+	if (!changes)
+		return false;
+	if (moves && ns->n_slots > GQ_SLICE && ledger->synced)
 		return true;
-	for (struct gq_list *at = ns->slots.next; at != &ns->slots; at = at->next)
+	struct gq_list *at = ns->slots.next;
+	for (; moves && at != &ns->slots; at = at->next)
 		gq_ledger_uncount(ledger, gq_list_entry(at, struct gq_slot, in_ns), now_ns);
 	ns_assign(ledger, ns);
-	for (struct gq_list *at = ns->slots.next; at != &ns->slots; at = at->next)
+	for (at = ns->slots.next; moves && at != &ns->slots; at = at->next)
 		gq_ledger_count(ledger, gq_list_entry(at, struct gq_slot, in_ns), now_ns);
 	return false;
 }
@@ -542,13 +609,12 @@ int gq_ledger_namespace_seen(struct gq_ledger *ledger, const struct gq_namespace
 }
 
 /* Pods of a namespace that is gone are gone as well or soon will be; they stay charged where they
- * were until the watch says so. */
+ * were until the watch says so. One of that name that is made again is read first. */
 static void ns_gone(struct gq_ledger *ledger, struct gq_ns *ns)
 {
 	gq_namespace_unref(ns->object);
 	ns->object = NULL;
-	if (ns->n_slots == 0)
-		ns_assign(ledger, ns);
+	ns_assign(ledger, ns);
 	gq_ledger_ns_drop_unused(ledger, ns);
 }
 
@@ -570,15 +636,15 @@ void gq_ledger_list_begin(struct gq_ledger *ledger, enum gq_collection collectio
 	pthread_mutex_unlock(&ledger->lock);
 }
 
-/* Takes out the pods of one slot that the list did not show. Reservations are no business of the
- * list: their pods may be younger than it. */
+/* Takes out the pods of one slot that the list did not show. Reservations, and pods that only a GET
+ * has shown, are no business of the list: they may be younger than it. */
 static void slot_sweep(struct gq_ledger *ledger, struct gq_slot *slot, int64_t now_ns)
 {
 	for (;;) {
 		struct gq_charge *gone = NULL;
 		for (struct gq_list *at = slot->charges.next; at != &slot->charges; at = at->next) {
 			struct gq_charge *charge = gq_list_entry(at, struct gq_charge, in_slot);
-			if (charge->state != GQ_STATE_RESERVED &&
+			if (charge->watched &&
 			    charge->list_epoch != ledger->epoch[GQ_PODS]) {
 				gone = charge;
 				break;

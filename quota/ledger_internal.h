@@ -69,6 +69,8 @@ struct gq_book_tenant {
 	struct gq_book_limit *limits;
 	size_t n_limits;
 	struct gq_class_set listed; /* leaves that some limit of the tenant itself holds */
+	const struct gq_grant **grants; /* the tenant's own, among book->grants */
+	size_t n_grants;
 };
 
 /* Totals of every limit under one policy and one snapshot of the nodes. There are two at most: the
@@ -78,6 +80,7 @@ struct gq_book {
 	struct gq_node_snapshot *snapshot;
 	struct gq_book_tenant *tenants;
 	size_t n_tenants;
+	const struct gq_grant **grants; /* sorted by tenant */
 	unsigned bank; /* which of the two parts[] and assign[] belong to this book */
 	struct gq_map *named;    /* namespace -> struct gq_tenancy_name */
 	struct gq_map *selected; /* "key=value" -> struct gq_tenancy_bucket */
@@ -127,6 +130,8 @@ struct gq_charge {
 	int64_t probe_after_ns; /* next time to ask the API server */
 	bool probing;
 	bool found_absent; /* a GET begun after the grace did not show it */
+	bool watched;      /* the watch has shown it, and will tell its end */
+	int64_t found_ns;  /* when the GET began that has shown it */
 	bool hurried;      /* was asked about early, since somebody waits for the answer */
 	uint64_t list_epoch;
 };
@@ -152,7 +157,7 @@ enum gq_assign_kind {
 
 struct gq_assign {
 	enum gq_assign_kind kind;
-	int tenant; /* whom pods there are charged to, -1 nobody; AMBIGUOUS: who had it before */
+	int tenant; /* whom pods there are charged to, -1 nobody; UNKNOWN, AMBIGUOUS: as before */
 	int first, second; /* AMBIGUOUS: two that match */
 };
 
@@ -161,6 +166,7 @@ struct gq_ns {
 	struct gq_namespace *object; /* NULL: not seen */
 	uint64_t list_epoch;
 	struct gq_assign assign[2];
+	uint64_t assigned_in; /* the build for whose book it is assigned already */
 	struct gq_list slots;
 	size_t n_slots;
 	struct gq_list in_all;
@@ -191,6 +197,7 @@ struct gq_ledger {
 	uint64_t next_ticket;
 	uint64_t node_generation;
 	bool nodes_changed;
+	bool pending_stale; /* charges without a node are of an older snapshot */
 	uint64_t epoch[GQ_COLLECTIONS];
 
 	struct gq_map *charges;  /* pod uid -> struct gq_charge */
@@ -233,7 +240,7 @@ void gq_book_add(struct gq_book *book, const struct gq_slot *slot, int64_t now_n
 void gq_book_remove(struct gq_book *book, const struct gq_slot *slot, int64_t now_ns);
 
 /* The limit of this moment, grants included. */
-struct gq_amount gq_book_most(const struct gq_book *book, const struct gq_book_limit *limit,
+struct gq_amount gq_book_most(const struct gq_book_limit *limit,
 			      const struct gq_book_tenant *tenant, int64_t wall_s);
 
 /* Works the parts out of candidates. Allocates ret_parts->items. 0 or GQ_ENOMEM. */
@@ -248,7 +255,8 @@ int gq_parts_merge(struct gq_parts *parts, const struct gq_parts *other);
 int gq_tenancy_build(struct gq_book *book);
 void gq_tenancy_free(struct gq_book *book);
 /* Whose namespace it is under the book's policy. before: the assignment until now (its tenant stays
- * charged while two selectors match). object: labels, or NULL when not known. */
+ * charged while two selectors match, or the labels are gone with the namespace). object: labels, or
+ * NULL when not known. */
 struct gq_assign gq_tenancy_assign(const struct gq_book *book, const char *name,
 				   const struct gq_namespace *object, int before_tenant);
 
@@ -257,9 +265,10 @@ struct gq_assign gq_tenancy_assign(const struct gq_book *book, const char *name,
 /* Takes a slot out of every book that counts it, and puts it back: around each change of it. */
 void gq_ledger_uncount(struct gq_ledger *ledger, struct gq_slot *slot, int64_t now_ns);
 void gq_ledger_count(struct gq_ledger *ledger, struct gq_slot *slot, int64_t now_ns);
-/* Parts of a charge under a book, from what the pod and its node are now. */
-int gq_ledger_charge_parts(const struct gq_book *book, const struct gq_charge *charge,
-			   struct gq_parts *ret_parts);
+/* Parts of a pod's charge under a book, from what its node is now; bind_node: where a binding was
+ * allowed besides, or NULL. */
+int gq_ledger_charge_parts(const struct gq_book *book, const struct gq_pod *pod,
+			   const char *bind_node, struct gq_parts *ret_parts);
 /* Works the charge's parts out again in every book. Its slot must be uncounted. On GQ_ENOMEM the
  * old parts stay. */
 int gq_ledger_charge_refresh(struct gq_ledger *ledger, struct gq_charge *charge);
@@ -278,9 +287,9 @@ int gq_ledger_pod_update(struct gq_ledger *ledger, const struct gq_pod *pod, int
 
 /* ---- rebuild.c ---- */
 
-/* Counts everything anew under policy (the one in force for NULL) and the present nodes, aside, and
- * swaps it in. ret_drift (may be NULL): limits whose totals differed from the ones replaced; only
- * meaningful when neither policy nor nodes changed. Takes build_lock, then lock, in slices. */
+/* Counts everything anew under policy and the present nodes (under those in force for NULL), aside,
+ * and swaps it in. ret_drift (may be NULL): limits whose totals differed from the ones replaced;
+ * only meaningful when the policy did not change. Takes build_lock, then lock, in slices. */
 int gq_ledger_rebuild(struct gq_ledger *ledger, const struct gq_policy *policy, int64_t now_ns,
 		      unsigned *ret_drift, struct gq_err *err);
 

@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "quota/ledger_internal.h"
 
 /* Counting anew, aside. The new book is filled slice by slice; between slices the lock is free for
@@ -104,18 +105,18 @@ static int refresh_slot(struct gq_ledger *ledger, struct gq_slot *slot, bool pen
 	gq_ledger_uncount(ledger, slot, now_ns);
 	for (struct gq_list *at = slot->charges.next; at != &slot->charges; at = at->next) {
 		struct gq_charge *charge = gq_list_entry(at, struct gq_charge, in_slot);
-		if (!pending_only || !charge->pod->node_name[0])
+		if (!pending_only || !charge->node)
 			code = code ? code : gq_ledger_charge_refresh(ledger, charge);
 	}
 	gq_ledger_count(ledger, slot, now_ns);
 	return code;
 }
 
-/* A pod without a node may land elsewhere now. */
+/* A pod that was not seen on a node may land elsewhere now. */
 static int visit_pending(struct gq_ledger *ledger, struct gq_slot *slot, int64_t now_ns)
 {
 	for (struct gq_list *at = slot->charges.next; at != &slot->charges; at = at->next)
-		if (!gq_list_entry(at, struct gq_charge, in_slot)->pod->node_name[0])
+		if (!gq_list_entry(at, struct gq_charge, in_slot)->node)
 			return refresh_slot(ledger, slot, true, now_ns);
 	return 0;
 }
@@ -168,13 +169,15 @@ int gq_ledger_nodes_settle(struct gq_ledger *ledger, int64_t now_ns, struct gq_e
 	if (fresh) {
 		pthread_mutex_lock(&ledger->lock);
 		struct gq_node_snapshot *old = ledger->cur->snapshot;
-		bool pending = gq_node_snapshot_fingerprint(old) !=
-			       gq_node_snapshot_fingerprint(fresh);
+		if (gq_node_snapshot_fingerprint(old) != gq_node_snapshot_fingerprint(fresh))
+			ledger->pending_stale = true;
 		ledger->cur->snapshot = fresh;
 		ledger->generation++;
 		code = refresh_nodes(ledger, now_ns);
-		if (pending && !code)
+		if (ledger->pending_stale && !code) {
 			code = walk_slots(ledger, visit_pending, now_ns);
+			ledger->pending_stale = code != 0;
+		}
 		if (code) /* do it again with the next settling */
 			ledger->nodes_changed = true;
 		pthread_mutex_unlock(&ledger->lock);
@@ -188,14 +191,20 @@ int gq_ledger_nodes_settle(struct gq_ledger *ledger, int64_t now_ns, struct gq_e
 
 /* ---- a new book ---- */
 
-/* The tenant index of the book in force -> the index of the same name in the new one, or -1. */
-static int *tenant_moves(const struct gq_book *cur, const struct gq_book *next)
+/* What tenants and classes of the book in force are in the new one, by name; -1: not there. */
+struct moves {
+	int *tenants;
+	int classes[GQ_CLASS_MAX];
+};
+
+static int moves_init(struct moves *moves, const struct gq_book *cur, const struct gq_book *next)
 {
 	size_t n = cur ? cur->n_tenants : 0;
-	int *moves = calloc(n + 1, sizeof *moves);
+	size_t n_classes = cur ? gq_class_count(cur->policy->classes) : 0;
 	struct gq_map *names GQ_CLEANUP(gq_cleanup_map) = gq_map_new();
 
-	if (!moves || !names)
+	moves->tenants = calloc(n + 1, sizeof *moves->tenants);
+	if (!moves->tenants || !names)
 		goto fail;
 	for (size_t t = 0; t < next->n_tenants; t++) {
 		const char *name = next->tenants[t].spec->name;
@@ -205,15 +214,18 @@ static int *tenant_moves(const struct gq_book *cur, const struct gq_book *next)
 	for (size_t t = 0; t < n; t++) {
 		const char *name = cur->tenants[t].spec->name;
 		const struct gq_book_tenant *same = gq_map_get(names, name, strlen(name));
-		moves[t] = same ? (int)(same - next->tenants) : -1;
+		moves->tenants[t] = same ? (int)(same - next->tenants) : -1;
 	}
-	return moves;
+	for (size_t id = 0; id < n_classes; id++)
+		moves->classes[id] = gq_class_find(next->policy->classes,
+						   gq_class_name(cur->policy->classes, (int)id));
+	return 0;
 fail:
-	free(moves);
-	return NULL;
+	free(moves->tenants);
+	return GQ_ENOMEM;
 }
 
-static int assign_namespaces(struct gq_ledger *ledger, const int *moves)
+static void assign_namespaces(struct gq_ledger *ledger, const struct moves *moves)
 {
 	const struct gq_book *cur = ledger->cur, *next = ledger->next;
 	unsigned n = 1;
@@ -223,12 +235,14 @@ static int assign_namespaces(struct gq_ledger *ledger, const int *moves)
 		struct gq_ns *ns = gq_list_entry(ledger->ns_cursor, struct gq_ns, in_all);
 		ledger->ns_cursor = ledger->ns_cursor->next;
 		int before = cur ? ns->assign[cur->bank].tenant : -1;
-		ns->assign[next->bank] = gq_tenancy_assign(next, ns->name, ns->object,
-							   before < 0 ? -1 : moves[before]);
+		if (ns->assigned_in != ledger->build)
+			ns->assign[next->bank] =
+			    gq_tenancy_assign(next, ns->name, ns->object,
+					      before < 0 ? -1 : moves->tenants[before]);
+		ns->assigned_in = ledger->build;
 		breathe(ledger, n++);
 	}
 	ledger->ns_cursor = NULL;
-	return 0;
 }
 
 static int visit_count_next(struct gq_ledger *ledger, struct gq_slot *slot, int64_t now_ns)
@@ -240,7 +254,7 @@ static int visit_count_next(struct gq_ledger *ledger, struct gq_slot *slot, int6
 	for (struct gq_list *at = slot->charges.next; at != &slot->charges; at = at->next) {
 		struct gq_charge *charge = gq_list_entry(at, struct gq_charge, in_slot);
 		struct gq_parts fresh = {0};
-		if (gq_ledger_charge_parts(ledger->next, charge, &fresh))
+		if (gq_ledger_charge_parts(ledger->next, charge->pod, charge->bind_node, &fresh))
 			return GQ_ENOMEM;
 		gq_parts_done(&charge->parts[bank]);
 		charge->parts[bank] = fresh;
@@ -259,23 +273,30 @@ static bool count_equal(const struct gq_count *a, const struct gq_count *b)
 	return true;
 }
 
-/* Hands the seconds that limits have counted over to the new book, and counts limits whose totals
- * differ. */
-static unsigned carry_over(struct gq_ledger *ledger, const int *moves)
+/* Takes over what a limit has counted until now, since a counter never goes back. */
+static void carry_seconds(struct gq_book_limit *new, const struct gq_book_limit *old, int64_t now_ns)
+{
+	new->bound_share_s = old->bound_share_s +
+			     (double)old->used.by[GQ_STATE_BOUND].shares *
+				 ((double)(now_ns - old->bound_since_ns) / (double)GQ_NS_PER_S);
+	new->bound_since_ns = now_ns;
+}
+
+/* Hands over what limits have counted to the new book, and counts limits whose totals differ. */
+static unsigned carry_over(struct gq_ledger *ledger, const struct moves *moves, int64_t now_ns)
 {
 	unsigned drift = 0;
 
 	for (size_t t = 0; ledger->cur && t < ledger->cur->n_tenants; t++) {
 		const struct gq_book_tenant *old = &ledger->cur->tenants[t];
-		struct gq_book_tenant *new = moves[t] < 0 ? NULL : &ledger->next->tenants[moves[t]];
+		int to = moves->tenants[t];
+		struct gq_book_tenant *new = to < 0 ? NULL : &ledger->next->tenants[to];
 		for (size_t i = 0; new && i < old->n_limits; i++) {
-			const char *name =
-			    gq_class_name(ledger->cur->policy->classes, old->limits[i].class_id);
-			int id = gq_class_find(ledger->next->policy->classes, name);
+			int id = moves->classes[old->limits[i].class_id];
 			for (size_t k = 0; k < new->n_limits; k++) {
 				if (new->limits[k].class_id != id)
 					continue;
-				new->limits[k].bound_share_s += old->limits[i].bound_share_s;
+				carry_seconds(&new->limits[k], &old->limits[i], now_ns);
 				drift += !count_equal(&new->limits[k].used, &old->limits[i].used);
 			}
 		}
@@ -284,17 +305,17 @@ static unsigned carry_over(struct gq_ledger *ledger, const int *moves)
 }
 
 /* Fills ledger->next and swaps it in; with the lock held. */
-static int build(struct gq_ledger *ledger, const int *moves, int64_t now_ns, unsigned *ret_drift)
+static int build(struct gq_ledger *ledger, const struct moves *moves, int64_t now_ns,
+		 unsigned *ret_drift)
 {
-	int code = assign_namespaces(ledger, moves);
-
-	if (!code)
-		code = walk_slots(ledger, visit_count_next, now_ns);
+	assign_namespaces(ledger, moves);
+	int code = walk_slots(ledger, visit_count_next, now_ns);
 	if (code)
 		return code;
-	unsigned drift = carry_over(ledger, moves);
+	unsigned drift = carry_over(ledger, moves, now_ns);
 	ledger->cur = GQ_STEAL(ledger->next);
 	ledger->generation++;
+	ledger->pending_stale = false;
 	for (struct gq_list *at = ledger->all_nodes.next; at != &ledger->all_nodes; at = at->next) {
 		struct gq_node_entry *entry = gq_list_entry(at, struct gq_node_entry, in_all);
 		entry->read = gq_node_snapshot_read(ledger->cur->snapshot, entry->name);
@@ -310,23 +331,30 @@ static int rebuild_locked(struct gq_ledger *ledger, const struct gq_policy *poli
 {
 	struct gq_node_snapshot *snapshot GQ_CLEANUP(gq_cleanup_node_snapshot) = NULL;
 	struct gq_book *cur = ledger->cur; /* only changes under build_lock */
-	int code = snapshot_new(ledger, policy, &snapshot, err);
+	int code = 0;
 
+	/* With the nodes that the charges were counted by, when only these are to be checked. */
+	if (policy)
+		code = snapshot_new(ledger, policy, &snapshot, err);
+	else
+		snapshot = gq_node_snapshot_ref(cur->snapshot);
 	if (code)
 		return code;
+	if (!policy)
+		policy = cur->policy;
 	struct gq_book *next = gq_book_new(policy, snapshot, cur ? 1 - cur->bank : 0, now_ns);
-	int *moves = next ? tenant_moves(cur, next) : NULL;
-	if (!moves) {
+	struct moves moves;
+	if (!next || moves_init(&moves, cur, next)) {
 		gq_book_free(next);
 		return gq_fail(err, GQ_ENOMEM, "out of memory while counting anew");
 	}
 	pthread_mutex_lock(&ledger->lock);
 	ledger->next = next;
 	ledger->build++;
-	code = build(ledger, moves, now_ns, ret_drift);
+	code = build(ledger, &moves, now_ns, ret_drift);
 	ledger->next = NULL;
 	pthread_mutex_unlock(&ledger->lock);
-	free(moves);
+	free(moves.tenants);
 	gq_book_free(code ? next : cur);
 	return code ? gq_fail(err, code, "out of memory while counting anew") : 0;
 }
@@ -337,12 +365,10 @@ int gq_ledger_rebuild(struct gq_ledger *ledger, const struct gq_policy *policy, 
 	int code = 0;
 
 	pthread_mutex_lock(&ledger->build_lock);
-	struct gq_policy *same GQ_CLEANUP(gq_cleanup_policy) =
-	    !policy && ledger->cur ? gq_policy_ref(ledger->cur->policy) : NULL;
 	if (ret_drift)
 		*ret_drift = 0;
-	if (policy || same)
-		code = rebuild_locked(ledger, policy ? policy : same, now_ns, ret_drift, err);
+	if (policy || ledger->cur)
+		code = rebuild_locked(ledger, policy, now_ns, ret_drift, err);
 	pthread_mutex_unlock(&ledger->build_lock);
 	return code;
 }

@@ -150,9 +150,10 @@ size_t gq_ledger_probes_due(struct gq_ledger *ledger, int64_t now_ns, struct gq_
 	size_t n = 0, scanned = 0;
 
 	pthread_mutex_lock(&ledger->lock);
-	struct gq_list *at = ledger->waiting.next;
-	for (; at != &ledger->waiting && n < max && scanned < PROBE_SCAN_MAX; at = at->next) {
+	struct gq_list *at = ledger->waiting.next, *then;
+	for (; at != &ledger->waiting && n < max && scanned < PROBE_SCAN_MAX; at = then) {
 		struct gq_charge *charge = gq_list_entry(at, struct gq_charge, waiting);
+		then = at->next;
 		scanned++;
 		if (charge->probing || charge->proposed || charge->probe_after_ns > now_ns)
 			continue;
@@ -162,6 +163,9 @@ size_t gq_ledger_probes_due(struct gq_ledger *ledger, int64_t now_ns, struct gq_
 		(void)snprintf(probe->name, sizeof probe->name, "%s", pod->name);
 		(void)snprintf(probe->uid, sizeof probe->uid, "%s", pod->uid);
 		charge->probing = true;
+		/* behind the others, so that these come into the look */
+		gq_list_remove(&charge->waiting);
+		gq_list_append(&ledger->waiting, &charge->waiting);
 	}
 	pthread_mutex_unlock(&ledger->lock);
 	return n;
@@ -172,13 +176,18 @@ static void probe_absent(struct gq_ledger *ledger, struct gq_charge *charge, int
 			 int64_t now_ns)
 {
 	int64_t end_ns = charge->answered_ns + ledger->ttl_ns;
-
 	int64_t grace_ns = charge->answered_ns + min64(SEEN_GRACE_NS, ledger->ttl_ns);
+	bool found = charge->state != GQ_STATE_RESERVED;
 
+	if (charge->watched) {
+		/* Only its binding is waited for; and this answer may be older than the pod. */
+		charge->probe_after_ns = now_ns + ledger->ttl_ns;
+		return;
+	}
 	charge->found_absent = begun_ns >= grace_ns;
-	/* A pod that some GET has shown and this one does not is gone. One that was never shown may
-	 * still be on its way until its time to live is over. */
-	if (charge->state != GQ_STATE_RESERVED || begun_ns >= end_ns)
+	/* A pod that some GET has shown and a later one does not is gone. One that was never shown
+	 * may still be on its way until its time to live is over. */
+	if (found ? begun_ns > charge->found_ns : begun_ns >= end_ns)
 		gq_ledger_charge_remove(ledger, charge, now_ns);
 	else
 		charge->probe_after_ns = charge->found_absent ? end_ns : grace_ns;
@@ -199,27 +208,43 @@ void gq_reserve_hurry(struct gq_ledger *ledger, const char *owner_key, int64_t n
 	}
 }
 
+/* The binding that we allowed did not come to pass. */
+static int bind_end(struct gq_ledger *ledger, struct gq_charge *charge, int64_t now_ns)
+{
+	char *node = GQ_STEAL(charge->bind_node);
+
+	gq_ledger_uncount(ledger, charge->slot, now_ns);
+	int code = gq_ledger_charge_refresh(ledger, charge);
+	gq_ledger_count(ledger, charge->slot, now_ns);
+	if (code) {
+		charge->bind_node = node;
+		return code;
+	}
+	free(node);
+	if (charge->watched)
+		gq_reserve_settle(ledger, charge);
+	return 0;
+}
+
 static int probe_found(struct gq_ledger *ledger, struct gq_charge *charge,
 		       const struct gq_pod *pod, int64_t begun_ns, int64_t now_ns)
 {
-	bool bind_over = charge->bind_node && begun_ns >= charge->answered_ns + ledger->ttl_ns;
+	bool bind_over = charge->bind_node && !pod->node_name[0] &&
+			 begun_ns >= charge->answered_ns + ledger->ttl_ns;
 
-	if (bind_over) {
-		/* the binding that we allowed did not come to pass */
-		free(charge->bind_node);
-		charge->bind_node = NULL;
-	}
-	int code = gq_ledger_pod_update(ledger, pod, now_ns);
-	charge = gq_map_get(ledger->charges, pod->uid, strlen(pod->uid));
-	if (!charge)
-		return code;
-	owner_leave(ledger, charge);
-	ticket_close(ledger, charge);
-	request_forget(ledger, charge);
-	charge->list_epoch = ledger->epoch[GQ_PODS];
 	/* Only the watch settles it: it may have been deleted since, before our list began. */
 	charge->probe_after_ns = now_ns + ledger->ttl_ns;
-	return code;
+	if (!charge->watched) {
+		int code = gq_ledger_pod_update(ledger, pod, now_ns);
+		charge = gq_map_get(ledger->charges, pod->uid, strlen(pod->uid));
+		if (code || !charge)
+			return code;
+		charge->found_ns = begun_ns;
+		owner_leave(ledger, charge);
+		ticket_close(ledger, charge);
+		request_forget(ledger, charge);
+	}
+	return bind_over ? bind_end(ledger, charge, now_ns) : 0;
 }
 
 int gq_ledger_probe_done(struct gq_ledger *ledger, const char *uid, enum gq_probe_outcome outcome,
@@ -259,7 +284,7 @@ struct gq_attempts gq_reserve_attempts(struct gq_ledger *ledger, const char *own
 		const struct gq_charge *charge = gq_list_entry(at, struct gq_charge, in_owner);
 		if (now_ns - charge->answered_ns < SEEN_GRACE_NS)
 			continue;
-		int64_t left_ns = gq_max64(charge->answered_ns + ledger->ttl_ns - now_ns, 0);
+		int64_t left_ns = gq_max64(charge->answered_ns + ledger->ttl_ns - now_ns, 1);
 		int left_s = (int)((left_ns + GQ_NS_PER_S - 1) / GQ_NS_PER_S);
 		if (attempts.old == 0 || left_s < attempts.seconds_left)
 			attempts.seconds_left = left_s;

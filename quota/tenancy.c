@@ -1,7 +1,7 @@
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "quota/ledger_internal.h"
 
 /* Which tenant a namespace belongs to. Names are one look-up. A selector is filed under one of its
@@ -70,25 +70,18 @@ static struct gq_tenancy_bucket *bucket_get(struct gq_map *selected, const char 
 	return bucket;
 }
 
-static int print_key(struct gq_buf *out, const char *key, const char *value)
-{
-	gq_buf_reset(out);
-	return gq_buf_printf(out, "%s=%s", key, value);
-}
-
 static int file_selector(struct gq_book *book, int tenant)
 {
 	const struct gq_label_selector *selector = book->tenants[tenant].spec->selector;
-	struct gq_buf key GQ_BUF_CLEANUP = GQ_BUF_INIT(KEY_MAX_BYTES);
+	char key[KEY_MAX_BYTES];
 
 	for (size_t i = 0; i < selector->n_requirements; i++) {
 		const struct gq_requirement *r = &selector->requirements[i];
 		if (r->op != GQ_OP_IN)
 			continue;
 		for (size_t v = 0; v < r->n_values; v++) {
-			struct gq_tenancy_bucket *bucket = NULL;
-			if (print_key(&key, r->key, r->values[v]) == 0)
-				bucket = bucket_get(book->selected, key.data);
+			(void)snprintf(key, sizeof key, "%s=%s", r->key, r->values[v]);
+			struct gq_tenancy_bucket *bucket = bucket_get(book->selected, key);
 			if (!bucket || bucket_add(bucket, tenant))
 				return GQ_ENOMEM;
 		}
@@ -179,16 +172,20 @@ struct gq_assign gq_tenancy_assign(const struct gq_book *book, const char *name,
 	}
 	if (!object) {
 		/* Without selectors there is nothing that labels could change. */
-		if (gq_map_count(book->selected) > 0 || book->tenancy->rest.n > 0)
+		if (gq_map_count(book->selected) > 0 || book->tenancy->rest.n > 0) {
 			assign.kind = GQ_ASSIGN_UNKNOWN;
+			assign.tenant = before_tenant;
+		}
 		return assign;
 	}
-	struct gq_buf key GQ_BUF_CLEANUP = GQ_BUF_INIT(KEY_MAX_BYTES);
 	for (size_t i = 0; i < object->n_labels; i++) {
-		if (print_key(&key, object->labels[i].key, object->labels[i].value))
+		char key[KEY_MAX_BYTES];
+		int len = snprintf(key, sizeof key, "%s=%s", object->labels[i].key,
+				   object->labels[i].value);
+		if (len < 0 || (size_t)len >= sizeof key)
 			continue; /* longer than any label that a selector can name */
 		const struct gq_tenancy_bucket *bucket =
-		    gq_map_get(book->selected, key.data, key.len);
+		    gq_map_get(book->selected, key, (size_t)len);
 		if (bucket)
 			try_bucket(book, bucket, object, &assign);
 	}

@@ -47,7 +47,7 @@ static int copy_tenant(const struct gq_book *book, size_t t, int64_t now_ns, int
 		const struct gq_book_limit *limit = &from->limits[i];
 		struct gq_usage_limit *copy = &to.limits[to.n_limits++];
 		copy->class_name = gq_class_name(book->policy->classes, limit->class_id);
-		copy->most = gq_book_most(book, limit, from, wall_s);
+		copy->most = gq_book_most(limit, from, wall_s);
 		memcpy(copy->used, limit->used.by, sizeof copy->used);
 		double since_s = (double)(now_ns - limit->bound_since_ns) / (double)GQ_NS_PER_S;
 		double shares = limit->bound_share_s +
