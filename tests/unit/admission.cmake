@@ -1,3 +1,3 @@
-foreach(name exposition review timeout)
+foreach(name exposition metrics review timeout usage_json)
   gq_unit_test(${name} LINKS gq_webhook)
 endforeach()
