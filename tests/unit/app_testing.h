@@ -1,7 +1,8 @@
 #ifndef GQ_TESTS_UNIT_APP_TESTING_H
 #define GQ_TESTS_UNIT_APP_TESTING_H
 
-/* What the tests of the webhook's decisions and of the controller share. Include after <cmocka.h>. */
+/* What the tests of the webhook's decisions and of the controller share. Include after <cmocka.h>.
+ */
 
 #include <json-c/json.h>
 #include <stdio.h>

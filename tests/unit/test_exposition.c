@@ -15,7 +15,8 @@ static void families(void **state)
 
 	(void)state;
 	gq_metric_single(&out, "x_total", "counter", "Things.", 3);
-	assert_string_equal(out.data, "# HELP x_total Things.\n# TYPE x_total counter\nx_total 3\n");
+	assert_string_equal(out.data,
+			    "# HELP x_total Things.\n# TYPE x_total counter\nx_total 3\n");
 }
 
 static void labels(void **state)

@@ -30,8 +30,8 @@ static struct gq_usage_tenant tenants[] = {
     {.name = "t\"e\\a\nm", .parent = "team-a", .n_limits = 1, .limits = limits_b},
     {.name = "empty"},
 };
-static struct gq_usage_uncharged uncharged[] = {{(char *)(uintptr_t)"lab", 3, false},
-						{(char *)(uintptr_t)"both", 0, true}};
+static struct gq_usage_uncharged uncharged[] = {{(char *)(uintptr_t) "lab", 3, false},
+						{(char *)(uintptr_t) "both", 0, true}};
 static const struct gq_usage usage = {.synced = true,
 				      .tenants = tenants,
 				      .n_tenants = LEN(tenants),
@@ -163,8 +163,8 @@ static void review_series(void **state)
 		last = page->samples[i].value;
 		bucket++;
 	}
-	assert_true(
-	    page_value(page, "gpuquota_review_duration_seconds_bucket{le=\"0.0001\"}") == 4);
+	assert_true(page_value(page, "gpuquota_review_duration_seconds_bucket{le=\"0.0001\"}") ==
+		    4);
 	assert_true(page_value(page, "gpuquota_review_duration_seconds_bucket{le=\"0.001\"}") == 9);
 	assert_true(page_value(page, "gpuquota_review_duration_seconds_bucket{le=\"10\"}") == 9);
 	assert_true(page_value(page, "gpuquota_review_duration_seconds_bucket{le=\"+Inf\"}") == 11);
@@ -186,7 +186,8 @@ static void server_series(void **state)
 	assert_true(page_value(page, "gpuquota_http_responses_total{code=\"2xx\"}") == 7);
 	assert_true(page_value(page, "gpuquota_http_responses_total{code=\"5xx\"}") == 3);
 	assert_true(page_value(page, "gpuquota_tls_handshake_failures_total") == 4);
-	assert_true(page_value(page, "gpuquota_certificate_expiry_timestamp_seconds") == 1900000000);
+	assert_true(page_value(page, "gpuquota_certificate_expiry_timestamp_seconds") ==
+		    1900000000);
 	page_free(page);
 }
 
@@ -206,16 +207,14 @@ static void real_usage(void **state)
 	assert_int_equal(gq_pod_decode(json, sizeof json - 1, NULL, &pod, NULL), 0);
 	assert_int_equal(gq_ledger_pod_seen(ledger, pod, START_NS, NULL), 0);
 	gq_pod_unref(pod);
-	assert_int_equal(gq_ledger_usage(ledger, START_NS + 10 * GQ_NS_PER_S, START_WALL_S, &real,
-					 NULL),
-			 0);
+	assert_int_equal(
+	    gq_ledger_usage(ledger, START_NS + 10 * GQ_NS_PER_S, START_WALL_S, &real, NULL), 0);
 	gq_metrics_print_usage(&out, &real);
 	gq_usage_done(&real);
 	struct page *page = page_parse(out.data);
 	assert_true(
-	    page_value(page,
-		       "gpuquota_used_gpus{tenant=\"team-a\",class=\"A100\",state=\"bound\"}") ==
-	    2);
+	    page_value(
+		page, "gpuquota_used_gpus{tenant=\"team-a\",class=\"A100\",state=\"bound\"}") == 2);
 	assert_true(page_value(page, "gpuquota_limit_gpus{tenant=\"team-a\",class=\"A100\"}") == 4);
 	assert_true(page_value(page, "gpuquota_bound_gpu_seconds_total{tenant=\"team-a\","
 				     "class=\"A100\"}") == 20);

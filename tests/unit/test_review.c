@@ -331,8 +331,9 @@ static void caps(void **state)
 		memset(uid, 'u', len);
 		uid[len] = '\0';
 		gq_buf_reset(&body);
-		gq_buf_printf(&body, HEAD "'uid':'%s','operation':'CREATE','resource':{'resource':"
-					  "'pods'}}}",
+		gq_buf_printf(&body,
+			      HEAD "'uid':'%s','operation':'CREATE','resource':{'resource':"
+				   "'pods'}}}",
 			      uid);
 		int code = decode(body.data, &review, &err);
 		assert_int_equal(code, len <= 128 ? 0 : GQ_EINVALID);
@@ -470,8 +471,8 @@ static void print_refused(void **state)
 		json_object_put(root);
 	}
 	/* what is no UTF-8 must not make the answer unreadable */
-	struct json_object *root = print(
-	    &(struct gq_review_answer){.uid = "u", .code = 403, .message = "a\xFFz\xC3"});
+	struct json_object *root =
+	    print(&(struct gq_review_answer){.uid = "u", .code = 403, .message = "a\xFFz\xC3"});
 	assert_string_equal(json_text(root, "response.status.message"),
 			    "a\xEF\xBF\xBDz\xEF\xBF\xBD");
 	json_object_put(root);
@@ -507,11 +508,8 @@ static void print_warnings(void **state)
 			texts[i][n] = '\0';
 			warnings[i] = texts[i];
 		}
-		struct json_object *root =
-		    print(&(struct gq_review_answer){.uid = "u",
-						     .allowed = true,
-						     .warnings = warnings,
-						     .n_warnings = LEN(pieces)});
+		struct json_object *root = print(&(struct gq_review_answer){
+		    .uid = "u", .allowed = true, .warnings = warnings, .n_warnings = LEN(pieces)});
 		struct json_object *list = json_at(root, "response.warnings");
 		assert_int_equal(json_object_array_length(list), LEN(pieces));
 		for (size_t i = 0; i < LEN(pieces); i++) {
@@ -532,10 +530,10 @@ static void print_warnings(void **state)
 
 static void print_short_warnings(void **state)
 {
-	static const char *const from[] = {"", "one", "two\nlines", "c1 \xC2\x9B[31m",
-					   "\xC2\xA0 stays", "tab\there"};
-	static const char *const to[] = {"", "one", "two lines", "c1  [31m", "\xC2\xA0 stays",
-					 "tab here"};
+	static const char *const from[] = {
+	    "", "one", "two\nlines", "c1 \xC2\x9B[31m", "\xC2\xA0 stays", "tab\there"};
+	static const char *const to[] = {
+	    "", "one", "two lines", "c1  [31m", "\xC2\xA0 stays", "tab here"};
 	struct json_object *root = print(&(struct gq_review_answer){
 	    .uid = "u", .allowed = true, .warnings = from, .n_warnings = LEN(from)});
 	struct json_object *list = json_at(root, "response.warnings");
@@ -551,8 +549,8 @@ static void print_short_warnings(void **state)
 static void print_audit(void **state)
 {
 	static const char *const audit[] = {"tenant", "team-a", "would-refuse", "line\n\"two\""};
-	struct json_object *root = print(&(struct gq_review_answer){
-	    .uid = "u", .allowed = true, .audit = audit, .n_audit = 2});
+	struct json_object *root = print(
+	    &(struct gq_review_answer){.uid = "u", .allowed = true, .audit = audit, .n_audit = 2});
 
 	(void)state;
 	struct json_object *map = json_at(root, "response.auditAnnotations");
@@ -575,20 +573,13 @@ static void print_too_large(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(captures),
-	    cmocka_unit_test(captured_bindings),
-	    cmocka_unit_test(captured_pods),
-	    cmocka_unit_test(optional_fields),
-	    cmocka_unit_test(malformed),
-	    cmocka_unit_test(truncated),
-	    cmocka_unit_test(caps),
-	    cmocka_unit_test(object_strings),
-	    cmocka_unit_test(print_allowed),
-	    cmocka_unit_test(print_refused),
-	    cmocka_unit_test(print_warnings),
-	    cmocka_unit_test(print_short_warnings),
-	    cmocka_unit_test(print_audit),
-	    cmocka_unit_test(print_too_large),
+	    cmocka_unit_test(captures),       cmocka_unit_test(captured_bindings),
+	    cmocka_unit_test(captured_pods),  cmocka_unit_test(optional_fields),
+	    cmocka_unit_test(malformed),      cmocka_unit_test(truncated),
+	    cmocka_unit_test(caps),           cmocka_unit_test(object_strings),
+	    cmocka_unit_test(print_allowed),  cmocka_unit_test(print_refused),
+	    cmocka_unit_test(print_warnings), cmocka_unit_test(print_short_warnings),
+	    cmocka_unit_test(print_audit),    cmocka_unit_test(print_too_large),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

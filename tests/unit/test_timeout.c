@@ -60,11 +60,11 @@ static void good(void **state)
 static void bad(void **state)
 {
 	static const char *const cases[] = {
-	    "timeout=",    "timeout=0",     "timeout=0s",   "timeout=0ms0s", "timeout=0.1ns",
-	    "timeout=10",  "timeout=s",     "timeout=.s",   "timeout=-1s",   "timeout=+1s",
-	    "timeout=1x",  "timeout=1ss",   "timeout=1s ",  "timeout= 1s",   "timeout=1s2",
-	    "timeout=1S",  "timeout=1e3s",  "timeout=1.2.3s", "timeout=abc", "timeout=%31s",
-	    "timeout=nan", "timeout=inf",   "timeout=1d",   "a=b&timeout=",  "timeout=&timeout=1s",
+	    "timeout=",    "timeout=0",    "timeout=0s",     "timeout=0ms0s", "timeout=0.1ns",
+	    "timeout=10",  "timeout=s",    "timeout=.s",     "timeout=-1s",   "timeout=+1s",
+	    "timeout=1x",  "timeout=1ss",  "timeout=1s ",    "timeout= 1s",   "timeout=1s2",
+	    "timeout=1S",  "timeout=1e3s", "timeout=1.2.3s", "timeout=abc",   "timeout=%31s",
+	    "timeout=nan", "timeout=inf",  "timeout=1d",     "a=b&timeout=",  "timeout=&timeout=1s",
 	};
 
 	(void)state;

@@ -42,7 +42,7 @@ static void shape(void **state)
 	static const char *const top[] = {"policyHash", "synced", "tenants", "uncharged"};
 	static const char *const of_tenant[] = {"name", "parent", "mode", "limits"};
 	static const char *const of_limit[] = {"class", "gpus", "memoryMiB"};
-	static const char *const of_numbers[] = {"limit",   "used",  "reserved",    "pending",
+	static const char *const of_numbers[] = {"limit", "used",        "reserved", "pending",
 						 "bound", "terminating", "free"};
 	static const char *const of_uncharged[] = {"namespace", "pods", "ambiguous"};
 	struct gq_policy *policy = app_policy(APP_POLICY, "0123abcd");
@@ -50,10 +50,12 @@ static void shape(void **state)
 	    .class_name = "A100",
 	    .most = {8 * GPU, 655360},
 	    .used = {{GPU, 81920}, {GPU / 2, 40960}, {4 * GPU, 327680}, {2 * GPU, 163840}}};
-	struct gq_usage_tenant tenants[] = {
-	    {.name = "team-a", .parent = "research", .mode = GQ_MODE_WARN, .n_limits = 1,
-	     .limits = &limit},
-	    {.name = "research", .mode = GQ_MODE_AUDIT}};
+	struct gq_usage_tenant tenants[] = {{.name = "team-a",
+					     .parent = "research",
+					     .mode = GQ_MODE_WARN,
+					     .n_limits = 1,
+					     .limits = &limit},
+					    {.name = "research", .mode = GQ_MODE_AUDIT}};
 	char lab[] = "lab";
 	struct gq_usage_uncharged uncharged = {lab, 3, true};
 	const struct gq_usage usage = {.policy = policy,
@@ -82,7 +84,7 @@ static void shape(void **state)
 		const char *key, *gpus;
 		int64_t mib;
 	} numbers[] = {
-	    {"limit", "8", 655360},   {"used", "6.5", 532480}, {"reserved", "1", 81920},
+	    {"limit", "8", 655360},    {"used", "6.5", 532480}, {"reserved", "1", 81920},
 	    {"pending", "0.5", 40960}, {"bound", "4", 327680},  {"terminating", "2", 163840},
 	    {"free", "0.5", 40960},
 	};
@@ -145,7 +147,8 @@ static void nothing_yet(void **state)
 static void nasty_names(void **state)
 {
 	static const char *const names[] = {
-	    "\"", "\\", "\n", "\t\b", "\x01", "\x7f", "</script>", "\xE9\x85\x8D", "\",\"x\":\"", "",
+	    "\"",   "\\",        "\n",           "\t\b",        "\x01",
+	    "\x7f", "</script>", "\xE9\x85\x8D", "\",\"x\":\"", "",
 	};
 
 	(void)state;
@@ -155,10 +158,8 @@ static void nasty_names(void **state)
 		struct gq_usage_tenant tenant = {
 		    .name = names[i], .parent = names[i], .n_limits = 1, .limits = &limit};
 		struct gq_usage_uncharged uncharged = {copy, 1, false};
-		struct json_object *root = print(&(struct gq_usage){.tenants = &tenant,
-								    .n_tenants = 1,
-								    .uncharged = &uncharged,
-								    .n_uncharged = 1});
+		struct json_object *root = print(&(struct gq_usage){
+		    .tenants = &tenant, .n_tenants = 1, .uncharged = &uncharged, .n_uncharged = 1});
 		struct json_object *one = item(root, "tenants", 0);
 		assert_string_equal(json_text(one, "name"), names[i]);
 		assert_string_equal(json_text(one, "parent"), names[i]);
@@ -192,8 +193,8 @@ static void from_a_ledger(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(shape),	   cmocka_unit_test(unlimited),
-	    cmocka_unit_test(nothing_yet), cmocka_unit_test(nasty_names),
+	    cmocka_unit_test(shape),         cmocka_unit_test(unlimited),
+	    cmocka_unit_test(nothing_yet),   cmocka_unit_test(nasty_names),
 	    cmocka_unit_test(from_a_ledger),
 	};
 
