@@ -257,10 +257,11 @@ static bool run(struct gq_json_stream *s, const char *p, const char *end)
 
 struct gq_json_stream *gq_json_stream_new(const struct gq_json_stream_options *options)
 {
-	struct gq_json_stream *s = calloc(1, sizeof *s);
+	struct gq_json_stream *s = malloc(sizeof *s);
 
 	if (!s)
 		return NULL;
+	memset(s, 0, offsetof(struct gq_json_stream, frames));
 	s->options = *options;
 	if (s->options.max_raw_bytes > UINT32_MAX)
 		s->options.max_raw_bytes = UINT32_MAX; /* what the records of keys can address */

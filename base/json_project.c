@@ -119,8 +119,10 @@ int gq_json_key_text(struct gq_json_stream *s, const char *p, size_t len)
 
 static const struct gq_json_keep *find(const struct gq_json_keep *keep, const char *key, size_t len)
 {
+	/* most keys differ at once, and a call for each row would cost more than the rest of this */
 	for (; keep->key; keep++)
-		if (strncmp(keep->key, key, len) == 0 && keep->key[len] == '\0')
+		if (keep->key[0] == key[0] && strncmp(keep->key, key, len) == 0 &&
+		    keep->key[len] == '\0')
 			return keep;
 	return NULL;
 }
@@ -170,7 +172,8 @@ int gq_json_key_end(struct gq_json_stream *s)
 		s->value.keep = keep ? keep->children : NULL;
 	}
 	for (size_t i = 0; frame->fate.role && i < sizeof wanted / sizeof wanted[0]; i++) {
-		if (wanted[i].in == frame->fate.role && strcmp(wanted[i].key, key) == 0) {
+		if (wanted[i].in == frame->fate.role && wanted[i].key[0] == key[0] &&
+		    strcmp(wanted[i].key, key) == 0) {
 			s->value.role = wanted[i].role;
 			s->slot = wanted[i].slot;
 		}

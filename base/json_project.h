@@ -73,7 +73,6 @@ struct gq_json_stream {
 	unsigned skip_depth;                /* …that began at this depth */
 	unsigned depth;                     /* containers open */
 	char closer[GQ_JSON_DEPTH_MAX + 1]; /* by depth: '}' or ']' */
-	struct gq_json_frame frames[GQ_JSON_DEPTH_MAX + 1];
 	struct gq_json_fate value; /* the value that comes next or is being read */
 	enum gq_json_slot slot;    /* where it goes besides */
 
@@ -94,6 +93,9 @@ struct gq_json_stream {
 
 	struct gq_json_list_info info;
 	struct gq_err err; /* code != 0: dead */
+
+	/* Last, since it is large and not cleared: each is set when its container opens. */
+	struct gq_json_frame frames[GQ_JSON_DEPTH_MAX + 1];
 };
 
 static inline uint64_t gq_json_offset(const struct gq_json_stream *s, const char *p)

@@ -19,6 +19,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"gpuquota.io/tests/bench/objects"
 )
 
@@ -38,6 +40,8 @@ type collection struct {
 	events [][]byte
 	grown  chan struct{} // closed when events grow
 	live   map[string][]byte
+	// encode, when not nil, makes the text of item i anew, each time, as an API server does.
+	encode func(i int) []byte
 }
 
 func newCollection(kind string) *collection {
@@ -54,6 +58,9 @@ func (c *collection) add(object any) {
 }
 
 func (c *collection) item(i int) []byte {
+	if c.encode != nil {
+		return c.encode(i)
+	}
 	begin := 0
 	if i > 0 {
 		begin = c.ends[i-1]
@@ -236,6 +243,13 @@ func (c *collection) change(w http.ResponseWriter, r *http.Request) {
 	c.publish(batch)
 }
 
+// podValues: the node is of the product that the pod's selector asks for, every fourth.
+func podValues(i, nodes int) *objects.Values {
+	return &objects.Values{Name: fmt.Sprintf("bench-%08d", i), UID: objects.UID("a", uint64(i)),
+		Team: objects.Team(i), Version: fmt.Sprintf("%09d", 100000000+i),
+		Node: fmt.Sprintf("node-%04d", i*4%max(nodes, 1))}
+}
+
 func pods(n, gpuEvery, nodes int) *collection {
 	c := newCollection("Pod")
 	gpu, other := objects.NewTemplate(objects.ListedPod(true)), objects.NewTemplate(objects.ListedPod(false))
@@ -245,13 +259,28 @@ func pods(n, gpuEvery, nodes int) *collection {
 		if i%gpuEvery == 0 {
 			template = gpu
 		}
-		// four out of ten products on the nodes: the pods' selector asks for the first
-		c.items = template.Append(c.items, &objects.Values{Name: fmt.Sprintf("bench-%08d", i),
-			UID: objects.UID("a", uint64(i)), Team: objects.Team(i), Version: fmt.Sprintf("%09d", 100000000+i),
-			Node: fmt.Sprintf("node-%04d", i*4%max(nodes, 1))})
+		c.items = template.Append(c.items, podValues(i, nodes))
 		c.ends = append(c.ends, len(c.items))
 	}
 	return c
+}
+
+func encoder(gpuEvery, nodes int) func(i int) []byte {
+	gpu, other := objects.ListedPod(true), objects.ListedPod(false)
+	return func(i int) []byte {
+		pod := *other
+		if i%gpuEvery == 0 {
+			pod = *gpu
+		}
+		values := podValues(i, nodes)
+		pod.Name, pod.UID, pod.Namespace = values.Name, types.UID(values.UID), values.Team
+		pod.ResourceVersion, pod.Spec.NodeName = values.Version, values.Node
+		text, err := json.Marshal(&pod)
+		if err != nil {
+			log.Fatal(err)
+		}
+		return text
+	}
 }
 
 func main() {
@@ -262,9 +291,13 @@ func main() {
 		gpuEvery = flag.Int("gpu-every", 1, "every how many-th pod asks for a GPU")
 		nNodes   = flag.Int("nodes", 100, "nodes")
 		stream   = flag.Bool("watch-list", true, "know sendInitialEvents")
+		encode   = flag.Bool("encode", false, "encode each pod each time, as an API server does")
 	)
 	flag.Parse()
 	all := pods(*nPods, *gpuEvery, *nNodes)
+	if *encode {
+		all.encode = encoder(*gpuEvery, *nNodes)
+	}
 	nodes, namespaces, maps := newCollection("Node"), newCollection("Namespace"), newCollection("ConfigMap")
 	for i := range *nNodes {
 		nodes.add(objects.Node(i))

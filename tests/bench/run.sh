@@ -1,0 +1,278 @@
+#!/usr/bin/env bash
+# Builds gpuquota and what it is measured beside, measures, and prints Markdown tables at the end.
+#   tests/bench/run.sh [--rounds N] [--seconds S] [--out DIR] [reviews] [sync] [decision] [parts]
+# Without names, all four: about 25 minutes. Rounds of the programs are interleaved, figures are
+# medians. Everything is on loopback and ends with the script; raw figures stay in DIR
+# (build/bench-out).
+set -euo pipefail
+# shellcheck source=hack/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../../hack/lib.sh"
+# shellcheck source=hack/process.sh
+source "$GPUQUOTA_ROOT/hack/process.sh"
+cd "$GPUQUOTA_ROOT"
+
+rounds=3
+seconds=4
+out=$GPUQUOTA_ROOT/build/bench-out
+build=$GPUQUOTA_ROOT/build/bench
+wanted=()
+
+usage() { sed -n '2,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+
+while (($# > 0)); do
+  case $1 in
+    --rounds) rounds=${2:?--rounds wants a number} && shift ;;
+    --seconds) seconds=${2:?--seconds wants a number} && shift ;;
+    --out) out=$(realpath -m "${2:?--out wants a directory}") && shift ;;
+    reviews | sync | decision | parts) wanted+=("$1") ;;
+    -h | --help)
+      usage
+      exit
+      ;;
+    *)
+      usage >&2
+      exit 2
+      ;;
+  esac
+  shift
+done
+((${#wanted[@]} > 0)) || wanted=(reviews sync decision parts)
+
+wants() { [[ " ${wanted[*]} " == *" $1 "* ]]; }
+
+# ---- building and starting ----
+
+build_all() {
+  say "building"
+  cmake --preset release -B "$build" -DGQ_TESTS=OFF -DGQ_BENCH=ON >"$out/build.log"
+  cmake --build "$build" >>"$out/build.log" || die "the build failed: see $out/build.log"
+  (cd tests && go build -o "$out/" ./bench/load ./bench/peer ./bench/listserver ./bench/clientgo)
+  hack/make-certs.sh --out "$out/certs" --host localhost --host 127.0.0.1
+}
+
+# wait_for FILE TEXT ID: until the file holds the text; fails when the process is gone before.
+wait_for() {
+  local i
+  for ((i = 0; i < 6000; i++)); do
+    [[ -s $1 && $(<"$1") == *"$2"* ]] && return
+    kill -0 "$3" 2>/dev/null || break
+    sleep 0.05
+  done
+  tail -n 5 "$1" >&2
+  die "$1 never said \"$2\""
+}
+
+serving=(-cert "$out/certs/tls.crt" -key "$out/certs/tls.key")
+
+# start_listserver ARGUMENTS…: its port is in $list_port, its id in $list_id.
+start_listserver() {
+  : >"$out/listserver.log"
+  start_group "$out/listserver.log" "$out/listserver" "${serving[@]}" "$@"
+  list_id=$started
+  wait_for "$out/listserver.log" "bytes=" "$list_id"
+  list_port=$(cut -d' ' -f1 "$out/listserver.log")
+  cat >"$out/kubeconfig" <<KUBECONFIG
+apiVersion: v1
+kind: Config
+clusters: [{name: b, cluster: {server: "https://127.0.0.1:$list_port", certificate-authority: $out/certs/ca.crt}}]
+users: [{name: b, user: {token: bench}}]
+contexts: [{name: b, context: {cluster: b, user: b}}]
+current-context: b
+KUBECONFIG
+}
+
+# start_gpuquota: id, port and the time it took to sync in $gq_id, $gq_port, $gq_sync_ms.
+start_gpuquota() {
+  local log=$out/gpuquota.log begin end
+  : >"$log"
+  begin=$(date +%s%3N)
+  start_group "$log" "$build/gpuquota" serve --kubeconfig "$out/kubeconfig" --listen 127.0.0.1:0 \
+    --metrics-listen 127.0.0.1:0 --tls-cert "$out/certs/tls.crt" --tls-key "$out/certs/tls.key" \
+    --leader-elect=false
+  gq_id=$started
+  wait_for "$log" "every cache has synced" "$gq_id"
+  gq_cpu_ms=$(cpu_ms "$gq_id")
+  end=$(date -d "$(sed -n 's/ .*every cache has synced.*//p' "$log")" +%s%3N)
+  gq_sync_ms=$((end - begin))
+  gq_port=$(sed -n 's/.*gpuquota serves.* port=\([0-9]*\).*/\1/p' "$log")
+}
+
+cpu_ms() {
+  local stat fields
+  stat=$(<"/proc/$1/stat")
+  read -ra fields <<<"${stat##*) }"
+  printf '%s' $(((fields[11] + fields[12]) * 10))
+}
+
+# memory ID FIELD: KiB of VmRSS or VmHWM.
+memory() { awk -v field="$2:" '$1 == field { print $2 }' "/proc/$1/status"; }
+
+record() { printf '%s\n' "$1" >>"$out/results.jsonl"; }
+
+# ---- reviews ----
+
+# The same requests to each, in turn. A real review's pod appears in the listserver's watch, for the
+# peers in that of a listserver that nobody watches, so that the client does the same for each.
+reviews() {
+  local round load kind events name
+  say "reviews: $rounds rounds of 4 loads, 2 kinds, 3 programs, $seconds s each"
+  start_listserver -pods 0 -nodes 100
+  local sink=$list_port sink_id=$list_id
+  start_listserver -pods 0 -nodes 5000
+  start_gpuquota
+  local -A id=([gpuquota]=$gq_id) port=([gpuquota]=$gq_port)
+  start_group "$out/echo.log" "$build/tests/bench/bench_echo" "$out/certs/tls.crt" "$out/certs/tls.key"
+  id[echo]=$started
+  start_group "$out/peer.log" "$out/peer" "${serving[@]}"
+  id[go]=$started
+  wait_for "$out/echo.log" $'' "${id[echo]}"
+  wait_for "$out/peer.log" $'' "${id[go]}"
+  port[echo]=$(<"$out/echo.log")
+  port[go]=$(<"$out/peer.log")
+  for ((round = 1; round <= rounds; round++)); do
+    for kind in dry-run real; do
+      for load in "1" "10" "50" "10 -big"; do
+        say "round $round: $kind, $load connections"
+        for name in gpuquota go echo; do
+          events=(-dry-run)
+          if [[ $kind == real ]]; then
+            events=(-events "https://127.0.0.1:$sink")
+            [[ $name != gpuquota ]] || events=(-events "https://127.0.0.1:$list_port")
+          fi
+          # shellcheck disable=SC2086 # $load is a number and perhaps a flag
+          record "$("$out/load" -ca "$out/certs/ca.crt" -pid "${id[$name]}" -for "${seconds}s" \
+            -url "https://127.0.0.1:${port[$name]}/validate?timeout=10s" "${events[@]}" \
+            -name "$kind $name" -connections $load)"
+        done
+      done
+    done
+  done
+  for name in gpuquota echo go; do end_group "${id[$name]}"; done
+  end_group "$list_id"
+  end_group "$sink_id"
+}
+
+# ---- sync ----
+
+curl_sync() {
+  curl -sS -o /dev/null --cacert "$out/certs/ca.crt" -H 'Bench-Close: 1' \
+    -w '%{time_total}' "https://127.0.0.1:$list_port/api/v1/pods$1" | awk '{ printf "%d", $1 * 1000 }'
+}
+
+# sync_round CASE PODS
+sync_round() {
+  local about="\"case\":\"$1\",\"pods\":$2" streaming line
+  streaming='?watch=1&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion='
+  [[ $1 != *paged* ]] || streaming='?limit=0'
+  record "{\"name\":\"sync curl\",$about,\"sync_ms\":$(curl_sync "$streaming")}"
+  start_gpuquota
+  sleep 5
+  record "{\"name\":\"sync gpuquota\",$about,\"sync_ms\":$gq_sync_ms,\"cpu_ms\":$gq_cpu_ms,\"rss_kib\":$(
+    memory "$gq_id" VmRSS),\"peak_kib\":$(memory "$gq_id" VmHWM)}"
+  end_group "$gq_id"
+  for line in "client-go" "client-go, trimmed"; do
+    local flags=()
+    [[ $line == client-go ]] || flags=(-strip)
+    record "$("$out/clientgo" -server "https://127.0.0.1:$list_port" -ca "$out/certs/ca.crt" "${flags[@]}" |
+      jq -c --arg name "sync $line" --argjson about "{$about}" '. + $about + {name: $name}')"
+  done
+}
+
+# sync_case CASE PODS ROUNDS ARGUMENTS…
+sync_case() {
+  local case=$1 pods=$2 n=$3 round
+  shift 3
+  start_listserver -pods "$pods" -nodes 100 "$@"
+  for ((round = 1; round <= n; round++)); do
+    say "sync of $pods pods, $case: round $round"
+    sync_round "$case" "$pods"
+  done
+  end_group "$list_id"
+}
+
+sync_all() {
+  sync_case "all with GPUs" 10000 "$rounds"
+  sync_case "all with GPUs" 100000 "$rounds"
+  sync_case "one in ten with GPUs" 100000 "$rounds" -gpu-every 10
+  sync_case "all with GPUs, paged LIST" 100000 "$rounds" -watch-list=false
+  sync_case "all with GPUs, server encodes each pod" 100000 "$rounds" -encode
+}
+
+# ---- the end ----
+
+medians='def med: sort | if length == 0 then null else .[length / 2 | floor] end;
+  def r(d): if . == null then "–" else . * pow(10; d) | round / pow(10; d) | tostring end;'
+
+# shellcheck disable=SC2016 # the $… are jq's
+review_tables() {
+  local kind
+  for kind in dry-run real; do
+    printf '\n#### Reviews: %s\n\n' "$kind"
+    printf '| Load | Program | Reviews/s | p50 ms | p99 ms | CPU µs/review |\n|---|---|---|---|---|---|\n'
+    jq -rs --arg kind "$kind" "$medians"'
+      [.[] | select(.name | startswith($kind + " "))]
+      | group_by([.body_bytes > 10000, .connections]) | .[] as $load
+      | ["gpuquota", "go", "echo"][] as $name
+      | [$load[] | select(.name == $kind + " " + $name)] as $runs | select($runs | length > 0)
+      | "| \(if $load[0].body_bytes > 10000 then "64 KB" else "2 KB" end), \($load[0].connections) conn. | \($name) | \(
+        [$runs[].per_second] | med | r(0)) | \([$runs[].p50_us] | med / 1000 | r(2)) | \(
+        [$runs[].p99_us] | med / 1000 | r(2)) | \([$runs[].cpu_us] | med | r(1)) |"' "$out/results.jsonl"
+    printf '\n| Load | rate / Go (goal 1.3; 64 KB: 3) | p99 / Go (goal 0.5) | rate / echo (goal 0.85) | CPU / Go | failed |\n|---|---|---|---|---|---|\n'
+    jq -rs --arg kind "$kind" "$medians"'
+      [.[] | select(.name | startswith($kind + " "))]
+      | group_by([.body_bytes > 10000, .connections])[]
+      | . as $load | def of(n; f): [$load[] | select(.name == $kind + " " + n) | f] | med;
+      "| \(if .[0].body_bytes > 10000 then "64 KB" else "2 KB" end), \(.[0].connections) conn. | \(
+        of("gpuquota"; .per_second) / of("go"; .per_second) | r(2)) | \(
+        of("gpuquota"; .p99_us) / of("go"; .p99_us) | r(2)) | \(
+        of("gpuquota"; .per_second) / of("echo"; .per_second) | r(2)) | \(
+        of("gpuquota"; .cpu_us) / of("go"; .cpu_us) | r(2)) | \([.[].failed] | add) |"' "$out/results.jsonl"
+  done
+}
+
+# shellcheck disable=SC2016
+sync_table() {
+  printf '\n#### Sync and memory\n\n'
+  printf '| Pods | Program | Sync ms | / curl (goal 1.2) | CPU ms | Resident MiB | Peak MiB |\n|---|---|---|---|---|---|---|\n'
+  jq -rs "$medians"'
+    [.[] | select(.name | startswith("sync "))] | group_by([.pods, .case])[] | . as $all
+    | def of(n; f): [$all[] | select(.name == n) | f | values] | med;
+    ["sync curl", "sync gpuquota", "sync client-go", "sync client-go, trimmed"][] as $name
+    | "| \($all[0].pods), \($all[0].case) | \($name[5:]) | \(of($name; .sync_ms)) | \(
+      of($name; .sync_ms) / of("sync curl"; .sync_ms) | r(2)) | \(of($name; .cpu_ms) // "–") | \(
+      of($name; .rss_kib) | if . then . / 1024 else . end | r(1)) | \(
+      of($name; .peak_kib) | if . then . / 1024 else . end | r(1)) |"' "$out/results.jsonl"
+}
+
+program_output() {
+  local name
+  for name in "$@"; do
+    [[ -x $build/tests/bench/$name ]] || continue
+    say "$name"
+    "$build/tests/bench/$name" >"$out/$name.txt" 2>&1 || say "$name failed"
+  done
+}
+
+main() {
+  local name
+  mkdir -p "$out"
+  : >"$out/results.jsonl"
+  trap end_groups EXIT
+  exit_on_signals
+  build_all
+  ! wants parts || program_output bench_json_filter bench_nodes bench_review
+  ! wants decision || program_output bench_decision
+  ! wants reviews || reviews
+  ! wants sync || sync_all
+
+  printf '\n### %s, %s, %d CPUs, %s, load %s\n' "$(date +%F)" \
+    "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(nproc)" "$(uname -sr)" \
+    "$(cut -d' ' -f1-3 /proc/loadavg)"
+  ! wants reviews || review_tables
+  ! wants sync || sync_table
+  for name in "$out"/bench_*.txt; do
+    [[ ! -s $name ]] || printf '\n#### %s\n\n```\n%s\n```\n' "$(basename "$name" .txt)" "$(<"$name")"
+  done
+}
+
+main
