@@ -199,6 +199,11 @@ struct gq_amount gq_book_most(const struct gq_book *book, const struct gq_book_l
 	return most;
 }
 
+static bool same_place(const struct gq_grant *a, const struct gq_grant *b)
+{
+	return a->tenant == b->tenant && a->class_id == b->class_id;
+}
+
 /* A grant for a class without a limit stands on a limit of nothing. */
 static bool grant_needs_limit(const struct gq_policy *policy, size_t at)
 {
@@ -209,10 +214,24 @@ static bool grant_needs_limit(const struct gq_policy *policy, size_t at)
 		if (tenant->limits[i].class_id == grant->class_id)
 			return false;
 	for (size_t i = 0; i < at; i++)
-		if (policy->grants[i].tenant == grant->tenant &&
-		    policy->grants[i].class_id == grant->class_id)
+		if (same_place(&policy->grants[i], grant))
 			return false;
 	return true;
+}
+
+/* What the limit of a grant's class is without any grant: nothing of the currencies that its grants
+ * name; the other one it does not bound. */
+static struct gq_amount grant_base(const struct gq_policy *policy, const struct gq_grant *grant)
+{
+	struct gq_amount named = {0, 0};
+
+	for (size_t i = 0; i < policy->n_grants; i++)
+		if (same_place(&policy->grants[i], grant))
+			named = gq_amount_max(named, policy->grants[i].amount);
+	if (gq_amount_is_zero(named))
+		return named;
+	return (struct gq_amount){named.shares ? 0 : GQ_UNLIMITED,
+				  named.memory_mib ? 0 : GQ_UNLIMITED};
 }
 
 static void add_limit(struct gq_book *book, size_t t, int class_id, struct gq_amount base,
@@ -257,7 +276,8 @@ struct gq_book *gq_book_new(const struct gq_policy *policy, struct gq_node_snaps
 	for (size_t g = 0; g < policy->n_grants; g++)
 		if (grant_needs_limit(policy, g))
 			add_limit(book, (size_t)policy->grants[g].tenant,
-				  policy->grants[g].class_id, (struct gq_amount){0, 0}, now_ns);
+				  policy->grants[g].class_id,
+				  grant_base(policy, &policy->grants[g]), now_ns);
 	if (gq_tenancy_build(book))
 		goto fail;
 	return book;
