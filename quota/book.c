@@ -218,6 +218,9 @@ static struct gq_amount granted_base(const struct gq_book_tenant *tenant, int cl
 		if (grant->class_id == class_id && grant->amount.memory_mib)
 			base.memory_mib = 0;
 	}
+	/* a grant of nothing gives nothing */
+	if (base.shares == GQ_UNLIMITED && base.memory_mib == GQ_UNLIMITED)
+		base = (struct gq_amount){0, 0};
 	return base;
 }
 

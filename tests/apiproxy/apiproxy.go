@@ -55,6 +55,8 @@ type Proxy struct {
 	held    Match
 	delayed Match
 	delay   time.Duration
+	expired Match
+	gone    int
 	live    map[*http.Request]context.CancelCauseFunc
 }
 
@@ -126,8 +128,21 @@ func (p *Proxy) Delay(match Match, by time.Duration) {
 	p.change(func() { p.delayed, p.delay = match, by })
 }
 
-// Release undoes Hold and Delay.
-func (p *Proxy) Release() { p.change(func() { p.held, p.delayed, p.delay = nil, nil, 0 }) }
+// Expire answers new matching requests that go on from a resourceVersion with 410 Gone, as an API
+// server does that no longer has the events since, until Release.
+func (p *Proxy) Expire(match Match) { p.change(func() { p.expired = match }) }
+
+// Expired says how many requests were answered so.
+func (p *Proxy) Expired() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.gone
+}
+
+// Release undoes Hold, Delay and Expire.
+func (p *Proxy) Release() {
+	p.change(func() { p.held, p.delayed, p.delay, p.expired = nil, nil, 0, nil })
+}
 
 // Cut breaks off the matching requests that are going on and says how many there were.
 func (p *Proxy) Cut(match Match) int {
@@ -200,6 +215,19 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 		p.mu.Unlock()
 		cancel(nil)
 	}()
+
+	p.mu.Lock()
+	expired := p.expired != nil && p.expired(r) && r.URL.Query().Get("resourceVersion") != ""
+	if expired {
+		p.gone++
+	}
+	p.mu.Unlock()
+	if expired {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusGone)
+		_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}`)
+		return
+	}
 
 	out := r.Clone(ctx)
 	out.URL.Scheme, out.URL.Host = p.upstream.Scheme, p.upstream.Host

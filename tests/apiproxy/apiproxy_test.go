@@ -136,6 +136,22 @@ func TestProxy(t *testing.T) {
 		t.Error("the watch goes on after the cut")
 	}
 
+	proxy.Expire(Watches)
+	for query, want := range map[string]int{"watch=1&resourceVersion=5": http.StatusGone, "watch=0&resourceVersion=5": http.StatusOK} {
+		response, err := client.Get(proxy.URL + "/api/v1/pods?" + query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("%s: %s, want %d", query, response.Status, want)
+		}
+	}
+	if n := proxy.Expired(); n != 1 {
+		t.Errorf("%d requests have expired, want 1", n)
+	}
+	proxy.Release()
+
 	proxy.Hold(Everything)
 	done := make(chan error, 1)
 	go func() { done <- get() }()

@@ -163,3 +163,38 @@ func TestBrokenPolicyForcedIn(t *testing.T) {
 	p.setPolicy(policyText(onlyA100, ns, 2))
 	s.mustRun(ns, newPod("two", 1, on(a100)))
 }
+
+// Without its ConfigMap the program goes on with the last good policy, and says so.
+func TestForcedPolicyDeletion(t *testing.T) {
+	t.Parallel()
+	s := newScope(t)
+	ns := s.namespace("ns", nil)
+	policy := policyText(onlyA100, ns, 2)
+	p := s.start(policy)
+	s.mustRun(ns, newPod("one", 1, on(a100)))
+	out, err := s.kubectl("", "delete", "configmap", policyName, "-n", p.namespace)
+	if err != nil {
+		t.Fatal(out)
+	}
+	reloaded := func(want float64) func() error {
+		return func() error { return p.metricIs("gpuquota_policy_last_reload_successful", want) }
+	}
+	s.eventually("the loss is seen", reloaded(0))
+	if err := p.usesPolicy(policy); err != nil {
+		t.Error(err)
+	}
+	if _, err := p.fetch("/readyz"); err != nil {
+		t.Errorf("not ready without a ConfigMap: %v", err)
+	}
+	s.mustRefuse(ns, newPod("three", 2, on(a100)), "team-a may hold 2 A100 GPUs and holds 1")
+	s.mustRun(ns, newPod("two", 1, on(a100)))
+	s.mustRefuse(ns, newPod("three", 1, on(a100)), "team-a may hold 2 A100 GPUs and holds 2")
+	p.waitUsage("team-a", "A100", "limit=2 used=2 free=0")
+
+	// The same text again, which changes nothing but that there is one.
+	p.applyPolicy(policy)
+	s.eventually("the policy is back", reloaded(1))
+	s.mustRefuse(ns, newPod("three", 1, on(a100)), "team-a may hold 2 A100 GPUs and holds 2")
+	p.setPolicy(policyText(onlyA100, ns, 3))
+	s.mustRun(ns, newPod("three", 1, on(a100)))
+}

@@ -131,6 +131,7 @@ func (s *scope) prepare(policy string, options ...programOption) *program {
 
 func (p *program) certFile() string { return filepath.Join(p.dir, "tls.crt") }
 func (p *program) keyFile() string  { return filepath.Join(p.dir, "tls.key") }
+func (p *program) logFile() string  { return filepath.Join(p.dir, "gpuquota.log") }
 
 // rotateCertificate replaces the serving certificate and returns the serial of the new one.
 func (p *program) rotateCertificate() string {
@@ -150,7 +151,7 @@ func (p *program) launch() {
 	p.Helper()
 	var err error
 	argv := append([]string{programBin}, p.args...)
-	if p.process, err = controlplane.StartProcess("gpuquota", filepath.Join(p.dir, "gpuquota.log"), nil, argv...); err != nil {
+	if p.process, err = controlplane.StartProcess("gpuquota", p.logFile(), sanitizerOptions(), argv...); err != nil {
 		p.Fatal(err)
 	}
 }
@@ -185,10 +186,7 @@ func (p *program) finish() {
 	if p.process.Running() {
 		p.stop()
 	}
-	log := p.process.Log(1 << 20)
-	if i := strings.Index(log, "Sanitizer"); i >= 0 {
-		p.Errorf("a sanitizer complains: %s", log[max(0, i-100):min(len(log), i+4000)])
-	}
+	p.checkSanitizers()
 	if p.Failed() {
 		p.Logf("usage at the end: %s\nlog of gpuquota:\n%s", usage, p.process.Log(12<<10))
 	}
