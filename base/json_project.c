@@ -119,7 +119,7 @@ int gq_json_key_text(struct gq_json_stream *s, const char *p, size_t len)
 
 static const struct gq_json_keep *find(const struct gq_json_keep *keep, const char *key, size_t len)
 {
-	/* most keys differ at once, and a call for each row would cost more than the rest of this */
+	/* most keys differ at once, and a call for each row would cost more than the rest */
 	for (; keep->key; keep++)
 		if (keep->key[0] == key[0] && strncmp(keep->key, key, len) == 0 &&
 		    keep->key[len] == '\0')

@@ -145,6 +145,8 @@ static int refresh_nodes(struct gq_ledger *ledger, int64_t now_ns)
 				code = refresh_slot(
 				    ledger, gq_list_entry(at, struct gq_charge, in_node)->slot,
 				    false, now_ns);
+			if (code) /* as it was, so that it is done again */
+				break;
 			entry->read = read;
 			entry->read.label = entry->read.value = NULL;
 		}

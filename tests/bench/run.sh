@@ -14,7 +14,7 @@ cd "$GPUQUOTA_ROOT"
 rounds=3
 seconds=4
 out=$GPUQUOTA_ROOT/build/bench-out
-build=$GPUQUOTA_ROOT/build/bench
+build=${GPUQUOTA_BENCH_BUILD:-$GPUQUOTA_ROOT/build/bench}
 wanted=()
 
 usage() { sed -n '2,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
@@ -193,9 +193,10 @@ sync_case() {
 sync_all() {
   sync_case "all with GPUs" 10000 "$rounds"
   sync_case "all with GPUs" 100000 "$rounds"
-  sync_case "one in ten with GPUs" 100000 "$rounds" -gpu-every 10
-  sync_case "all with GPUs, paged LIST" 100000 "$rounds" -watch-list=false
-  sync_case "all with GPUs, server encodes each pod" 100000 "$rounds" -encode
+  local fewer=$(((rounds + 1) / 2))
+  sync_case "one in ten with GPUs" 100000 "$fewer" -gpu-every 10
+  sync_case "all with GPUs, paged LIST" 100000 "$fewer" -watch-list=false
+  sync_case "all with GPUs, server encodes each pod" 100000 "$fewer" -encode
 }
 
 # ---- the end ----

@@ -9,8 +9,10 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func containsAll(text string, wants ...string) bool {
@@ -49,6 +51,39 @@ func (s *scope) waitRunningPods(namespace string, want int) {
 		}
 		return nil
 	})
+}
+
+// waitReplicas waits for the pods of ReplicaSets that were refused before. Their controller pauses
+// twice as long after each refusal, a minute in the end, but looks again when an object changes.
+func (s *scope) waitReplicas(namespace string, want int) {
+	s.Helper()
+	next := time.Now().Add(time.Second)
+	s.within(2*patience, fmt.Sprintf("%d pods run", want), func() error {
+		n := s.running(namespace)
+		if n == want {
+			return nil
+		}
+		if time.Now().After(next) {
+			next = time.Now().Add(time.Second)
+			s.touchReplicaSets(namespace)
+		}
+		return fmt.Errorf("%d pods run, want %d", n, want)
+	})
+}
+
+func (s *scope) touchReplicaSets(namespace string) {
+	s.Helper()
+	sets := client.AppsV1().ReplicaSets(namespace)
+	list, err := sets.List(s.Context(), metav1.ListOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"e2e.gpuquota.io/touched":"%d"}}}`, time.Now().UnixNano())
+	for _, set := range list.Items {
+		if _, err := sets.Patch(s.Context(), set.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			s.Fatal(err)
+		}
+	}
 }
 
 func TestDeploymentGetsWhatFits(t *testing.T) {
@@ -97,7 +132,7 @@ tenants:
 	}
 	for i := range 3 {
 		s.deletePod(other, fmt.Sprintf("occupies-%d", i))
-		s.waitRunningPods(ns, 10+5*i)
+		s.waitReplicas(ns, 10+5*i)
 	}
 	p.waitUsage("team-a", "A100", "used=20 reserved=0 bound=20 free=0")
 }
