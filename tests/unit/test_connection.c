@@ -26,7 +26,8 @@ static void keeps_connections(void **state)
 		peer_post(peer, "/echo", 3);
 		peer_expect(peer, 200, "bbb");
 	}
-	peer_puts(peer, "GET http://test:1/a?b=c HTTP/1.1\r\n" HOST "Authorization: Bearer t\r\n\r\n");
+	peer_puts(peer,
+		  "GET http://test:1/a?b=c HTTP/1.1\r\n" HOST "Authorization: Bearer t\r\n\r\n");
 	peer_expect(peer, 200, "GET /a ?b=c [Bearer t]");
 	assert_int_equal(peer_server_stats(&server).connections_total, 1);
 	peer_puts(peer, "GET /a HTTP/1.1\r\n" HOST "Connection: close\r\n\r\n");
@@ -50,6 +51,14 @@ static void speaks_plain_http_for_metrics(void **state)
 	struct peer *peer = peer_connect_plain(server.metrics_port);
 	peer_puts(peer, GET("/metrics"));
 	peer_expect(peer, 200, "GET /metrics ? []");
+	/* the server closes its side first, and waits for ours */
+	struct peer *last = peer_connect_plain(server.metrics_port);
+	peer_puts(last, "GET /metrics HTTP/1.1\r\n" HOST "Connection: close\r\n\r\n");
+	peer_expect(last, 200, NULL);
+	peer_expect_end(last);
+	assert_int_equal(peer_server_stats(&server).connections_open, 2);
+	peer_close(last);
+	peer_server_wait_open(&server, 1);
 	/* a client that closes its side still gets the answer */
 	peer_puts(peer, GET("/healthz"));
 	shutdown(peer->fd, SHUT_WR);
@@ -145,8 +154,9 @@ static void answers_pipelined_requests(size_t inline_below)
 	peer_server_start(&server, &options);
 	struct peer *peer = peer_connect(server.port);
 	peer_puts(peer, GET("/1") "POST /park HTTP/1.1\r\n" HOST "Content-Length: 1\r\n\r\np"
-			"\r\n" GET("/missing") "POST /echo HTTP/1.1\r\n" HOST
-			"Content-Length: 4\r\n\r\n4444" GET("/5") "GET /6 HT");
+				  "\r\n" GET("/missing") "POST /echo HTTP/1.1\r\n" HOST
+							 "Content-Length: 4\r\n\r\n4444" GET(
+							     "/5") "GET /6 HT");
 	peer_expect(peer, 200, "GET /1 ? []");
 	peer_server_wait_parked(&server, 1);
 	assert_int_equal(peer_server_handled(&server), 2);
@@ -457,9 +467,9 @@ static struct gq_server_options short_deadlines(struct peer_server *server)
 {
 	struct gq_server_options options = peer_options(server);
 
-	options.head_timeout_ns = 100 * GQ_NS_PER_MS;
-	options.body_timeout_ns = 100 * GQ_NS_PER_MS;
-	options.idle_timeout_ns = 100 * GQ_NS_PER_MS;
+	options.head_timeout_ns = 300 * GQ_NS_PER_MS;
+	options.body_timeout_ns = 300 * GQ_NS_PER_MS;
+	options.idle_timeout_ns = 300 * GQ_NS_PER_MS;
 	return options;
 }
 
@@ -518,6 +528,7 @@ static void cuts_who_is_slow(void **state)
 	peer_puts(peer, "GET /a");
 	dribble(peer);
 	peer_expect(peer, 408, NULL);
+	peer_expect_end(peer);
 	peer_close(peer);
 	peer_server_stop(&server);
 }
