@@ -563,6 +563,7 @@ static void closes_idle_connections(void **state)
 	peer_close(fresh);
 	/* who does not close his side is left after a while */
 	struct peer *deaf = peer_connect_plain(server.metrics_port);
+	peer_server_wait_open(&server, 1);
 	peer_server_wait_open(&server, 0);
 	peer_close(deaf);
 	peer_server_stop(&server);
