@@ -59,8 +59,10 @@ int gq_address_parse(const char *text, struct gq_address *ret_address, struct gq
 		v4->sin_port = port;
 		address.len = sizeof *v4;
 	} else if (!brackets && strchr(host, ':')) {
-		return gq_fail(err, GQ_EINVALID, "address \"%s\": an IPv6 address needs brackets: "
-			       "[::1]:9443", text);
+		return gq_fail(err, GQ_EINVALID,
+			       "address \"%s\": an IPv6 address needs brackets: "
+			       "[::1]:9443",
+			       text);
 	} else {
 		return gq_fail(err, GQ_EINVALID, "address \"%s\": \"%s\" is no IP address", text,
 			       host);
@@ -84,16 +86,15 @@ static int open_listener(const struct gq_address *address, unsigned *ret_port)
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) ||
 	    (address->sa.ss_family == AF_INET6 &&
 	     setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only_v6, sizeof only_v6)) ||
-	    bind(fd, (const struct sockaddr *)&address->sa, address->len) ||
-	    listen(fd, BACKLOG) || getsockname(fd, (struct sockaddr *)&bound, &len)) {
+	    bind(fd, (const struct sockaddr *)&address->sa, address->len) || listen(fd, BACKLOG) ||
+	    getsockname(fd, (struct sockaddr *)&bound, &len)) {
 		int saved = errno;
 		close(fd);
 		errno = saved;
 		return -1;
 	}
-	*ret_port = ntohs(bound.ss_family == AF_INET6
-			      ? ((struct sockaddr_in6 *)&bound)->sin6_port
-			      : ((struct sockaddr_in *)&bound)->sin_port);
+	*ret_port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
+						      : ((struct sockaddr_in *)&bound)->sin_port);
 	return fd;
 }
 

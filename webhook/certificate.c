@@ -17,7 +17,7 @@
 struct pair {
 	X509 *leaf;
 	EVP_PKEY *key;
-	STACK_OF(X509) *chain;
+	STACK_OF(X509) * chain;
 	int64_t not_after_s;
 };
 
@@ -158,8 +158,10 @@ static int check_pair(const struct pair *pair, const char *cert_path, const char
 		      struct gq_err *err)
 {
 	if (X509_check_private_key(pair->leaf, pair->key) != 1)
-		return gq_fail(err, GQ_EINVALID, "the key in %s is not that of the certificate in "
-			       "%s", key_path, cert_path);
+		return gq_fail(err, GQ_EINVALID,
+			       "the key in %s is not that of the certificate in "
+			       "%s",
+			       key_path, cert_path);
 	SSL_CTX *trial GQ_CLEANUP(ssl_ctx_done) = SSL_CTX_new(TLS_server_method());
 	if (!trial)
 		return gq_fail(err, GQ_ENOMEM, "out of memory checking %s", cert_path);

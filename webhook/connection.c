@@ -162,8 +162,8 @@ static int on_head(void *arg, const struct gq_http_head *head)
 	connection->deadline_ns = deadline(now, options->body_timeout_ns);
 	int status = gq_request_take_head(connection->request, head, now);
 	if (!status && options->route)
-		status = options->route(options->arg, connection->metrics, head->method,
-					head->path);
+		status =
+		    options->route(options->arg, connection->metrics, head->method, head->path);
 	if (status && !head->chunked && !head->content_length) {
 		/* nothing follows, so the connection can go on */
 		connection->refusal = status;

@@ -69,8 +69,8 @@ static bool is_token(const char *bytes, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
 		char c = bytes[i];
-		bool alnum = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-			     (c >= '0' && c <= '9');
+		bool alnum =
+		    (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 		if (!alnum && (!c || !strchr("!#$%&'*+-.^_`|~", c)))
 			return false;
 	}

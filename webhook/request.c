@@ -209,8 +209,8 @@ void gq_request_retry(struct gq_request *request, int64_t delay_ns)
 
 	if (delay_ns < 0)
 		delay_ns = 0;
-	gq_work_delay(request->work, request, delay_ns > INT64_MAX - now ? INT64_MAX
-									 : now + delay_ns);
+	gq_work_delay(request->work, request,
+		      delay_ns > INT64_MAX - now ? INT64_MAX : now + delay_ns);
 }
 
 const char *gq_request_method(const struct gq_request *request)

@@ -91,8 +91,8 @@ static void on_close(struct lws *wsi, struct gq_connection *connection)
 {
 	struct gq_server *server = server_of(wsi);
 
-	/* libwebsockets starts the handshake before it tells of the connection, so one that fails at
-	 * once is never opened; and the SSL is gone by the second call */
+	/* libwebsockets starts the handshake before it tells of the connection, so one that fails
+	 * at once is never opened; and the SSL is gone by the second call */
 	if (gq_tls_failed(lws_get_ssl(wsi)))
 		atomic_fetch_add_explicit(&server->tls_failures, 1, memory_order_relaxed);
 	if (!connection || !gq_connection_close(connection))
@@ -298,15 +298,16 @@ void gq_server_stats(const struct gq_server *server, struct gq_server_stats *ret
 {
 	struct gq_server_stats stats = {
 	    .connections_open = atomic_load(&server->connections_open),
-	    .connections_total = atomic_load(&server->https.accepted) +
-				     atomic_load(&server->metrics.accepted),
+	    .connections_total =
+		atomic_load(&server->https.accepted) + atomic_load(&server->metrics.accepted),
 	    .requests_in_flight = atomic_load(&server->shared.in_flight),
 	    .tls_failures_total = atomic_load(&server->tls_failures),
 	    .loop_turns_total = atomic_load(&server->turns),
 	    .certificate_not_after_s = gq_certificate_not_after_s(server->certificate),
 	};
 
-	for (unsigned i = 0; i < sizeof stats.responses_total / sizeof stats.responses_total[0]; i++)
+	for (unsigned i = 0; i < sizeof stats.responses_total / sizeof stats.responses_total[0];
+	     i++)
 		stats.responses_total[i] = atomic_load(&server->shared.responses[i]);
 	*ret_stats = stats;
 }
@@ -321,7 +322,8 @@ static int copy_options(struct gq_server *server, const struct gq_server_options
 	own->listen = own->metrics_listen = own->tls_cert = own->tls_key = NULL;
 	if (!given->listen || !given->tls_cert || !given->tls_key || !given->handle ||
 	    (given->metrics_listen && !given->handle_metrics))
-		return gq_fail(err, GQ_EINVALID, "a server needs an address, a certificate, a key "
+		return gq_fail(err, GQ_EINVALID,
+			       "a server needs an address, a certificate, a key "
 			       "and handlers");
 	own->listen = strdup(given->listen);
 	own->tls_cert = strdup(given->tls_cert);
@@ -342,9 +344,10 @@ static int copy_options(struct gq_server *server, const struct gq_server_options
 	rlim_t reserved = METRICS_CONNECTIONS + OWN_FDS + OTHER_FDS;
 	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
 		if (limit.rlim_cur <= reserved)
-			return gq_fail(err, GQ_EINVALID, "the limit of open files is %ju: at least "
-				       "%ju are needed", (uintmax_t)limit.rlim_cur,
-				       (uintmax_t)reserved + 1);
+			return gq_fail(err, GQ_EINVALID,
+				       "the limit of open files is %ju: at least "
+				       "%ju are needed",
+				       (uintmax_t)limit.rlim_cur, (uintmax_t)reserved + 1);
 		if (own->max_connections > limit.rlim_cur - reserved)
 			own->max_connections = (unsigned)(limit.rlim_cur - reserved);
 	}
@@ -376,10 +379,10 @@ static struct lws_vhost *new_vhost(struct gq_server *server, const char *name, b
 	     * connection */
 	    .alpn = "http/1.1",
 	    .timeout_secs = LWS_TIMEOUT_S,
-	    .options = LWS_SERVER_OPTION_DISABLE_OS_CA_CERTS |
-		       (tls ? LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT |
-				  LWS_SERVER_OPTION_CREATE_VHOST_SSL_CTX
-			    : 0),
+	    .options =
+		LWS_SERVER_OPTION_DISABLE_OS_CA_CERTS |
+		(tls ? LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT | LWS_SERVER_OPTION_CREATE_VHOST_SSL_CTX
+		     : 0),
 	};
 
 	return lws_create_vhost(server->context, &info);
@@ -407,8 +410,7 @@ static int start_lws(struct gq_server *server, struct gq_err *err)
 	    .user = server,
 	    .options = LWS_SERVER_OPTION_EXPLICIT_VHOSTS | LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT |
 		       LWS_SERVER_OPTION_DISABLE_OS_CA_CERTS,
-	    .fd_limit_per_thread =
-		server->options.max_connections + METRICS_CONNECTIONS + OWN_FDS,
+	    .fd_limit_per_thread = server->options.max_connections + METRICS_CONNECTIONS + OWN_FDS,
 	    .pt_serv_buf_size = LWS_BUFFER_BYTES,
 	    .timeout_secs = LWS_TIMEOUT_S,
 	};
@@ -425,8 +427,8 @@ static int start_lws(struct gq_server *server, struct gq_err *err)
 	/* libwebsockets closes what it adopted; the other end of the event descriptor must live on
 	 * for late answers */
 	int event_fd = fcntl(gq_work_event_fd(server->shared.work), F_DUPFD_CLOEXEC, 0);
-	bool ok = event_fd >= 0 &&
-		  adopt_file(server->metrics.vhost, event_fd, "gpuquota-wake", NULL);
+	bool ok =
+	    event_fd >= 0 && adopt_file(server->metrics.vhost, event_fd, "gpuquota-wake", NULL);
 	server->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	ok = server->timer_fd >= 0 &&
 	     adopt_file(server->metrics.vhost, server->timer_fd, "gpuquota-wake", NULL) && ok;

@@ -9,8 +9,8 @@
 #include "base/clock.h"
 #include "base/err.h"
 
-/* An HTTP/1.1 server for two addresses: HTTPS for the API server's calls, plain HTTP for metrics and
- * probes. libwebsockets is the event loop, listener and TLS (raw sockets); llhttp the parser.
+/* An HTTP/1.1 server for two addresses: HTTPS for the API server's calls, plain HTTP for metrics
+ * and probes. libwebsockets is the event loop, listener and TLS (raw sockets); llhttp the parser.
  *
  * One loop thread owns every connection. Requests to the HTTPS address go to worker threads; a
  * handler answers at once or parks the request and answers later from any thread. Workers never
@@ -20,34 +20,36 @@ struct gq_server;
 struct gq_request;
 
 struct gq_server_options {
-	const char *listen;         /* "ADDR:PORT", ":9443" (every IPv4 and IPv6 address), "[::1]:1" */
+	/* "ADDR:PORT", "[::1]:9443", ":9443" (every IPv4 and IPv6 address) */
+	const char *listen;
 	const char *metrics_listen; /* or NULL */
 	const char *tls_cert;       /* PEM files; the certificate with its chain */
 	const char *tls_key;
 	unsigned workers;           /* 0: 2 */
 	unsigned max_connections;   /* 0: 1000; below RLIMIT_NOFILE */
 	size_t max_body_bytes;      /* 0: 8 MiB; larger ones get 413 */
-	size_t max_bytes_in_flight; /* of all bodies: 256 MiB; beyond it 503 */
+	size_t max_bytes_in_flight; /* of all bodies: 0: 256 MiB; beyond it 503 */
 	int64_t idle_timeout_ns;    /* keep-alive: 0: 120 s, longer than the API server's 90 s */
-	int64_t head_timeout_ns;    /* from the first byte to the end of the head: 10 s */
-	int64_t body_timeout_ns;    /* 10 s */
+	int64_t head_timeout_ns;    /* TLS handshake; first byte to end of the head: 0: 10 s */
+	int64_t body_timeout_ns;    /* the body; and for the peer to take the answer: 0: 10 s */
 	int64_t drain_min_ns;       /* how long to go on accepting after gq_server_drain(): 0 */
 	/* Requests to the HTTPS address with a body below this run on the loop itself while none
 	 * waits for a worker: no hand-over, so half the time for a small one. handle() must not
 	 * block then. 0: off. */
 	size_t inline_below_bytes;
-	/* A request to the HTTPS address whose method and path passed route(). On a worker. Must lead
-	 * to exactly one gq_request_answer(), now or later, from any thread. */
+	/* A request to the HTTPS address whose method and path passed route(). On a worker. Must
+	 * lead to exactly one gq_request_answer(), now or later, from any thread. */
 	void (*handle)(void *arg, struct gq_request *request);
 	/* The same for the metrics address; on a worker too. */
 	void (*handle_metrics)(void *arg, struct gq_request *request);
-	/* On the loop, for each head: 0 to go on, else the HTTP status to refuse with (404, 405). */
+	/* On the loop, for each head: 0 to go on, else the status to refuse with (404, 405). */
 	int (*route)(void *arg, bool metrics, const char *method, const char *path);
 	void *arg;
 };
 
-/* Strings of options are copied. Binds both addresses and loads the certificate, so that what can fail at start fails here:
- * GQ_EINVALID (address, certificate, key that does not match), GQ_EIO (bind, file). */
+/* Strings of options are copied. Binds both addresses and loads the certificate, so that what can
+ * fail at start fails here: GQ_EINVALID (address, certificate, key that does not match), GQ_EIO
+ * (bind, file). */
 int gq_server_new(const struct gq_server_options *options, struct gq_server **ret_server,
 		  struct gq_err *err);
 /* Starts the workers and runs the loop on the calling thread until drained; once. No handler runs
@@ -61,8 +63,8 @@ void gq_server_drain(struct gq_server *server, int64_t max_ns);
 void gq_server_free(struct gq_server *server);
 GQ_DEFINE_CLEANUP(gq_cleanup_server, struct gq_server, gq_server_free);
 
-/* Reads certificate and key again; a pair that can't be read or does not match leaves the one in use
- * in place. No connection is lost; handshakes under way keep what they have. Any thread. */
+/* Reads certificate and key again; a pair that can't be read or does not match leaves the one in
+ * use in place. No connection is lost; handshakes under way keep what they have. Any thread. */
 int gq_server_reload_certificate(struct gq_server *server, struct gq_err *err);
 
 /* The ports bound (when 0 was asked for). metrics may be NULL. */
@@ -74,15 +76,15 @@ struct gq_server_stats {
 	uint64_t requests_in_flight;
 	uint64_t responses_total[6]; /* by status / 100 */
 	uint64_t tls_failures_total;
-	uint64_t loop_turns_total; /* one that rises without requests is a loop that spins */
+	uint64_t loop_turns_total;       /* one that rises without requests is a loop that spins */
 	int64_t certificate_not_after_s; /* Unix time */
 };
 void gq_server_stats(const struct gq_server *server, struct gq_server_stats *ret_stats);
 
 /* What a handler may ask of a request. Pointers live until the answer. */
 const char *gq_request_method(const struct gq_request *request);
-const char *gq_request_path(const struct gq_request *request);  /* without query */
-const char *gq_request_query(const struct gq_request *request); /* without '?', or "" */
+const char *gq_request_path(const struct gq_request *request);          /* without query */
+const char *gq_request_query(const struct gq_request *request);         /* without '?', or "" */
 const char *gq_request_authorization(const struct gq_request *request); /* header, or "" */
 const char *gq_request_body(const struct gq_request *request, size_t *ret_len);
 int64_t gq_request_received_ns(const struct gq_request *request); /* monotonic, head complete */
@@ -99,8 +101,8 @@ struct gq_answer {
 	const char *content_type; /* "application/json" */
 	const char *body;         /* copied */
 	size_t len;
-	int retry_after_s;        /* > 0: header Retry-After */
-	bool close;               /* Connection: close */
+	int retry_after_s; /* > 0: header Retry-After */
+	bool close;        /* Connection: close */
 };
 
 /* Ends the request: the handler must not touch it afterwards. Any thread, even after

@@ -167,7 +167,8 @@ static void *worker(void *arg)
 			pthread_cond_signal(&work->ready);
 		pthread_mutex_unlock(&work->lock);
 		atomic_fetch_sub_explicit(&work->waiting, 1, memory_order_relaxed);
-		if (!request->ran && atomic_load_explicit(&request->orphaned, memory_order_relaxed)) {
+		if (!request->ran &&
+		    atomic_load_explicit(&request->orphaned, memory_order_relaxed)) {
 			gq_work_finish(work, request); /* nobody waits for it */
 		} else {
 			request->ran = true;

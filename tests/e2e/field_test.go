@@ -55,12 +55,18 @@ func (p *program) registerAsInTheField() {
 func TestOldRegistration(t *testing.T) {
 	t.Parallel()
 	s := newScope(t)
-	ns, nobodys := s.namespace("ns", nil), s.namespace("nobodys", nil)
-	policy := policyText(onlyA100, ns, 2)
+	ns, other, nobodys := s.namespace("ns", nil), s.namespace("other", nil), s.namespace("nobodys", nil)
+	policy := policyText(onlyA100+`
+  - name: team-b
+    namespaces: [%s]
+    quota: {H100: {gpus: 1}}
+`, ns, 2, other)
 	p := s.prepare(policy)
 	p.launch()
 	p.waitReady()
 	p.waitPolicy(policy)
+	// From before the registration, in a namespace where nobody may have any.
+	s.mustCreate(nobodys, newPod("older", 1, on(a100), held))
 	p.registerAsInTheField()
 	denied := func(err error, wants ...string) {
 		t.Helper()
@@ -84,17 +90,22 @@ func TestOldRegistration(t *testing.T) {
 	denied(err, "nvidia.com/mig-1g.5gb (MIG)")
 
 	// Updates pass at a full quota, of pods with and without GPUs, and change no charge.
+	s.mustRun(other, newPod("done", 1, on(h100)))
+	s.setPhase(other, "done", corev1.PodSucceeded)
+	p.waitUsage("team-b", "H100", "used=0 reserved=0 free=1")
+	s.mustRun(other, newPod("successor", 1, on(h100)))
 	before = p.reviews()
-	for i, name := range []string{"one", "cpu", "one"} {
+	for i, pod := range []struct{ namespace, name string }{{ns, "one"}, {ns, "cpu"}, {nobodys, "older"}, {other, "done"}, {ns, "one"}} {
 		body := fmt.Sprintf(`{"metadata":{"labels":{"round":"%d"}},"spec":{"containers":[{"name":"main","image":"image-%d"}]}}`, i, i)
-		if _, err := client.CoreV1().Pods(ns).Patch(t.Context(), name, types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{}); err != nil {
-			t.Errorf("update %s: %v", name, err)
+		if _, err := client.CoreV1().Pods(pod.namespace).Patch(t.Context(), pod.name, types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{}); err != nil {
+			t.Errorf("update %s/%s: %v", pod.namespace, pod.name, err)
 		}
 	}
-	if n := p.reviews() - before; n < 3 {
-		t.Errorf("asked %v times about three updates", n)
+	if n := p.reviews() - before; n < 5 {
+		t.Errorf("asked %v times about five updates", n)
 	}
 	p.waitUsage("team-a", "A100", "used=2 reserved=0 bound=2 free=0")
+	p.waitUsage("team-b", "H100", "used=1 reserved=0 bound=1 free=0")
 	s.deletePod(ns, "one")
 	p.waitUsage("team-a", "A100", "used=0 reserved=0 free=2")
 	s.mustRun(ns, newPod("two", 1, on(a100)))

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -19,12 +18,12 @@ func TestPodLimit(t *testing.T) {
 	t.Parallel()
 	s := newScope(t)
 	small, big := s.namespace("small", nil), s.namespace("big", nil)
-	s.eventually("no run before this one left its namespace", func() error {
+	s.eventually("the namespace of an earlier run is gone", func() error {
 		_, err := client.CoreV1().Namespaces().Get(t.Context(), productionNamespace, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return fmt.Errorf("%s exists: %w", productionNamespace, errors.Join(err))
+		return fmt.Errorf("%s exists (%v)", productionNamespace, err)
 	})
 	s.createNamespace(productionNamespace, nil)
 	const text = `

@@ -45,9 +45,9 @@ static int on_head(void *arg, const struct gq_http_head *head)
 	check(!head->chunked || !head->content_length, "one framing");
 	notes->head = true;
 	notes->body = 0;
-	gq_buf_printf(&notes->text, "%s %s?%s [%s] %d %u %d{", head->method, head->path, head->query,
-		      head->authorization, head->chunked, (unsigned)head->content_length,
-		      head->expect_continue);
+	gq_buf_printf(&notes->text, "%s %s?%s [%s] %d %u %d{", head->method, head->path,
+		      head->query, head->authorization, head->chunked,
+		      (unsigned)head->content_length, head->expect_continue);
 	return strcmp(head->path, "/refuse") == 0 ? 404 : 0;
 }
 

@@ -124,9 +124,8 @@ static void keeps_out_bad_pairs(void **state)
 	};
 
 	(void)state;
-	assert_int_equal(gq_certificate_load(certificate, peer_path("two.crt"),
-					     peer_path("two.key"), NULL),
-			 0);
+	assert_int_equal(
+	    gq_certificate_load(certificate, peer_path("two.crt"), peer_path("two.key"), NULL), 0);
 	int64_t end = gq_certificate_not_after_s(certificate);
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		struct gq_err err = {0};

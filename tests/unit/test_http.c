@@ -161,11 +161,13 @@ static void refuses_what_is_ambiguous(void **state)
 	    {"CONNECT h:1 HTTP/1.1\r\n" HOST "\r\n", "=501"},
 	    {"GET / HTTP/1.1\r\n" HOST "Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n", "=400"},
 	    {"GET / HTTP/1.1\r\n" HOST "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
-	     "HTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n", "=400"},
+	     "HTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n",
+	     "=400"},
 	    {"POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: gzip, chunked\r\n\r\n", "=501"},
 	    {"POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: identity\r\n\r\n", "=501"},
 	    {"POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n"
-	     "Transfer-Encoding: chunked\r\n\r\n", "=400"},
+	     "Transfer-Encoding: chunked\r\n\r\n",
+	     "=400"},
 	    {"POST / HTTP/1.1\r\n" HOST "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
 	     "=400"},
 	    {"POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n",
@@ -185,11 +187,14 @@ static void refuses_what_is_ambiguous(void **state)
 	    {"GET / HTTP/1.1\r\n" HOST "A b: c\r\n\r\n", "=400"},
 	    {"GET / HTTP/1.1\r\n" HOST "Transfer-Encoding : chunked\r\n\r\n", "=400"},
 	    {"POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n"
-	     "ffffffffffffffff\r\n", "POST / chunked {=413"},
+	     "ffffffffffffffff\r\n",
+	     "POST / chunked {=413"},
 	    {"POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n"
-	     "10000000000000000\r\n", "POST / chunked {=400"},
+	     "10000000000000000\r\n",
+	     "POST / chunked {=400"},
 	    {"POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n"
-	     "1\r\na\r\nfffffffffffffffe\r\n", "POST / chunked {a=413"},
+	     "1\r\na\r\nfffffffffffffffe\r\n",
+	     "POST / chunked {a=413"},
 	    {"POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n41\r\n",
 	     "POST / chunked {=413"},
 	    {"POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n"

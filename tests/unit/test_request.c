@@ -13,8 +13,8 @@ static struct gq_work *work;
 static int setup(void **state)
 {
 	(void)state;
-	work = gq_work_new(&(struct gq_work_options){.max_body_bytes = 1 << 20,
-						     .max_bytes_in_flight = 2 << 20});
+	work = gq_work_new(
+	    &(struct gq_work_options){.max_body_bytes = 1 << 20, .max_bytes_in_flight = 2 << 20});
 	return work ? 0 : -1;
 }
 
@@ -118,11 +118,12 @@ static void renders_answers(void **state)
 						       .content_type = "application/json",
 						       .body = "{}",
 						       .len = 2});
-	assert_string_equal(text_of(request), "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
-					      "Content-Length: 2\r\n\r\n{}");
+	assert_string_equal(text_of(request),
+			    "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+			    "Content-Length: 2\r\n\r\n{}");
 	assert_false(request->close);
-	gq_request_render(request, &(struct gq_answer){
-				       .status = 503, .retry_after_s = 1, .close = true});
+	gq_request_render(request,
+			  &(struct gq_answer){.status = 503, .retry_after_s = 1, .close = true});
 	assert_string_equal(text_of(request),
 			    "HTTP/1.1 503 Service Unavailable\r\n"
 			    "Content-Type: text/plain; charset=utf-8\r\nContent-Length: 0\r\n"
@@ -151,8 +152,7 @@ static void answers_head_without_body(void **state)
 	head.method = "HEAD";
 	struct gq_request *request = new_request(&head);
 	request->keep_alive = true;
-	gq_request_render(request,
-			  &(struct gq_answer){.status = 200, .body = "12345", .len = 5});
+	gq_request_render(request, &(struct gq_answer){.status = 200, .body = "12345", .len = 5});
 	assert_non_null(strstr(text_of(request), "Content-Length: 5\r\n\r\n"));
 	assert_null(strstr(text_of(request), "12345"));
 	gq_request_free(request);

@@ -31,9 +31,8 @@ static void fails_at_start(void **state)
 		int code;
 		const char *says;
 	} want[] = {
-	    {GQ_EINVALID, "localhost"}, {GQ_EIO, taken},
-	    {GQ_EIO, taken},            {GQ_EINVALID, "other.key"},
-	    {GQ_EIO, "absent.crt"},     {GQ_EINVALID, "needs"},
+	    {GQ_EINVALID, "localhost"}, {GQ_EIO, taken},        {GQ_EIO, taken},
+	    {GQ_EINVALID, "other.key"}, {GQ_EIO, "absent.crt"}, {GQ_EINVALID, "needs"},
 	    {GQ_EINVALID, "needs"},     {GQ_EINVALID, "needs"},
 	};
 	for (size_t i = 0; i < 8; i++)
@@ -237,7 +236,8 @@ static void swaps_certificates_under_load(void **state)
 	struct peer *peer = peer_connect(server.port);
 	expect_name(peer, "b");
 	peer_close(peer);
-	assert_true(peer_server_stats(&server).certificate_not_after_s > (int64_t)time(NULL) + 7000);
+	assert_true(peer_server_stats(&server).certificate_not_after_s >
+		    (int64_t)time(NULL) + 7000);
 	/* the connection of the beginning is still good */
 	peer_post(old, "/echo", 3);
 	peer_expect(old, 200, "bbb");

@@ -84,12 +84,11 @@ static struct gq_request *new_request(struct bench *bench, const char *path)
 
 	assert_non_null(request);
 	gq_request_reset(request);
-	assert_int_equal(gq_request_take_head(request,
-					      &(struct gq_http_head){.method = "POST",
-								     .path = path,
-								     .query = "",
-								     .authorization = ""},
-					      1),
+	assert_int_equal(gq_request_take_head(
+			     request,
+			     &(struct gq_http_head){
+				 .method = "POST", .path = path, .query = "", .authorization = ""},
+			     1),
 			 0);
 	request->handle = handle;
 	request->handle_arg = bench;
@@ -103,7 +102,8 @@ static void collect(struct bench *bench, unsigned count)
 	while (count) {
 		struct gq_request *request = gq_work_collect(bench->work);
 		if (!request) {
-			struct pollfd wait = {.fd = gq_work_event_fd(bench->work), .events = POLLIN};
+			struct pollfd wait = {.fd = gq_work_event_fd(bench->work),
+					      .events = POLLIN};
 			uint64_t ignored;
 			assert_int_equal(poll(&wait, 1, 20000), 1);
 			assert_int_equal(read(wait.fd, &ignored, sizeof ignored), sizeof ignored);

@@ -105,10 +105,9 @@ void peer_make_pair(const char *name, int rsa_bits, long valid_s)
 
 static void answer_text(struct gq_request *request, int status, const char *text, size_t len)
 {
-	gq_request_answer(request, &(struct gq_answer){.status = status,
-						       .content_type = "text/plain",
-						       .body = text,
-						       .len = len});
+	gq_request_answer(
+	    request, &(struct gq_answer){
+			 .status = status, .content_type = "text/plain", .body = text, .len = len});
 }
 
 static void echo(struct gq_request *request)
@@ -199,8 +198,7 @@ static void handle(void *arg, struct gq_request *request)
 	} else if (strcmp(path, "/close") == 0) {
 		gq_request_answer(request, &(struct gq_answer){.status = 200, .close = true});
 	} else if (strcmp(path, "/busy") == 0) {
-		gq_request_answer(request,
-				  &(struct gq_answer){.status = 503, .retry_after_s = 7});
+		gq_request_answer(request, &(struct gq_answer){.status = 503, .retry_after_s = 7});
 	} else {
 		echo(request);
 	}
@@ -409,8 +407,7 @@ struct peer *peer_try_connect(unsigned port, const char *alpn, int min, int max)
 	SSL_CTX_free(ctx);
 	assert_non_null(peer->ssl);
 	if (alpn)
-		SSL_set_alpn_protos(peer->ssl, (const unsigned char *)alpn,
-				    (unsigned)strlen(alpn));
+		SSL_set_alpn_protos(peer->ssl, (const unsigned char *)alpn, (unsigned)strlen(alpn));
 	SSL_set_fd(peer->ssl, peer->fd);
 	if (SSL_connect(peer->ssl) != 1) {
 		ERR_clear_error();
@@ -449,8 +446,8 @@ void peer_post(struct peer *peer, const char *path, size_t len)
 	char *text = malloc(len + 512);
 
 	assert_non_null(text);
-	int n = snprintf(text, 512,
-			 "POST %s HTTP/1.1\r\nHost: test\r\nContent-Length: %zu\r\n\r\n", path, len);
+	int n = snprintf(text, 512, "POST %s HTTP/1.1\r\nHost: test\r\nContent-Length: %zu\r\n\r\n",
+			 path, len);
 	memset(text + n, 'b', len);
 	peer_send(peer, text, (size_t)n + len);
 	free(text);
