@@ -560,25 +560,44 @@ static bool assign_equal(const struct gq_assign *a, const struct gq_assign *b)
 	       a->second == b->second;
 }
 
-/* Applies the namespace's labels. Returns true when its charges would move and are too many to be
- * moved under the lock while others decide: then the caller rebuilds. */
-static bool ns_reassign(struct gq_ledger *ledger, struct gq_ns *ns, int64_t now_ns)
+/* Whether the namespace's charges would move with these labels, and whether anything would. */
+static bool ns_moves(const struct gq_ledger *ledger, const struct gq_ns *ns,
+		     const struct gq_namespace *object, bool *ret_changes)
 {
-	bool changes = false, moves = false;
+	bool moves = false;
 
+	*ret_changes = false;
 	for (int i = 0; i < 2; i++) {
 		const struct gq_book *book = ns_book(ledger, ns, i);
 		if (!book)
 			continue;
 		const struct gq_assign *now = &ns->assign[book->bank];
-		struct gq_assign then =
-		    gq_tenancy_assign(book, ns->name, ns->object, now->tenant);
-		changes = changes || !assign_equal(now, &then);
-		moves = moves || (then.tenant != now->tenant && ns->n_slots > 0);
+		struct gq_assign then = gq_tenancy_assign(book, ns->name, object, now->tenant);
+		*ret_changes = *ret_changes || !assign_equal(now, &then);
+		moves = moves || then.tenant != now->tenant;
 	}
-	if (!changes)
-		return false;
+	return moves && ns->n_slots > 0;
+}
+
+static void ns_set_object(struct gq_ledger *ledger, struct gq_ns *ns,
+			  const struct gq_namespace *object)
+{
+	gq_namespace_unref(ns->object);
+	ns->object = gq_namespace_ref(object);
+	ns->list_epoch = ledger->epoch[GQ_NAMESPACES];
+}
+
+/* Applies new labels. False, and nothing done: its charges would move and are too many to be moved
+ * under the lock while others decide. */
+static bool ns_update(struct gq_ledger *ledger, struct gq_ns *ns,
+		      const struct gq_namespace *object, int64_t now_ns)
+{
+	bool changes, moves = ns_moves(ledger, ns, object, &changes);
+
 	if (moves && ns->n_slots > GQ_SLICE && ledger->synced)
+		return false;
+	ns_set_object(ledger, ns, object);
+	if (!changes)
 		return true;
 	struct gq_list *at = ns->slots.next;
 	for (; moves && at != &ns->slots; at = at->next)
@@ -586,26 +605,40 @@ static bool ns_reassign(struct gq_ledger *ledger, struct gq_ns *ns, int64_t now_
 	ns_assign(ledger, ns);
 	for (at = ns->slots.next; moves && at != &ns->slots; at = at->next)
 		gq_ledger_count(ledger, gq_list_entry(at, struct gq_slot, in_ns), now_ns);
-	return false;
+	return true;
+}
+
+/* Moves a namespace by counting anew. The labels are put in place once no other counting is under
+ * way, which would take the move for an error of the totals. */
+static int ns_move_large(struct gq_ledger *ledger, const struct gq_namespace *object,
+			 int64_t now_ns, struct gq_err *err)
+{
+	int code = GQ_ENOMEM;
+
+	pthread_mutex_lock(&ledger->build_lock);
+	pthread_mutex_lock(&ledger->lock);
+	struct gq_ns *ns = gq_ledger_ns_get(ledger, object->name);
+	if (ns)
+		ns_set_object(ledger, ns, object);
+	pthread_mutex_unlock(&ledger->lock);
+	if (ns)
+		code = gq_ledger_rebuild_held(ledger, NULL, now_ns, NULL, err);
+	else
+		gq_fail(err, code, "out of memory for namespace %s", object->name);
+	pthread_mutex_unlock(&ledger->build_lock);
+	return code;
 }
 
 int gq_ledger_namespace_seen(struct gq_ledger *ledger, const struct gq_namespace *object,
 			     int64_t now_ns, struct gq_err *err)
 {
-	bool rebuild = false;
-
 	pthread_mutex_lock(&ledger->lock);
 	struct gq_ns *ns = gq_ledger_ns_get(ledger, object->name);
-	if (ns) {
-		gq_namespace_unref(ns->object);
-		ns->object = gq_namespace_ref(object);
-		ns->list_epoch = ledger->epoch[GQ_NAMESPACES];
-		rebuild = ns_reassign(ledger, ns, now_ns);
-	}
+	bool done = ns && ns_update(ledger, ns, object, now_ns);
 	pthread_mutex_unlock(&ledger->lock);
 	if (!ns)
 		return gq_fail(err, GQ_ENOMEM, "out of memory for namespace %s", object->name);
-	return rebuild ? gq_ledger_rebuild(ledger, NULL, now_ns, NULL, err) : 0;
+	return done ? 0 : ns_move_large(ledger, object, now_ns, err);
 }
 
 /* Pods of a namespace that is gone are gone as well or soon will be; they stay charged where they

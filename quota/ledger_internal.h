@@ -292,6 +292,9 @@ int gq_ledger_pod_update(struct gq_ledger *ledger, const struct gq_pod *pod, int
  * only meaningful when the policy did not change. Takes build_lock, then lock, in slices. */
 int gq_ledger_rebuild(struct gq_ledger *ledger, const struct gq_policy *policy, int64_t now_ns,
 		      unsigned *ret_drift, struct gq_err *err);
+/* The same with build_lock held. */
+int gq_ledger_rebuild_held(struct gq_ledger *ledger, const struct gq_policy *policy,
+			   int64_t now_ns, unsigned *ret_drift, struct gq_err *err);
 
 /* How many slots are worked on before the lock is let go for others. */
 #define GQ_SLICE 256

@@ -328,13 +328,17 @@ static int build(struct gq_ledger *ledger, const struct moves *moves, int64_t no
 	return 0;
 }
 
-static int rebuild_locked(struct gq_ledger *ledger, const struct gq_policy *policy, int64_t now_ns,
-			  unsigned *ret_drift, struct gq_err *err)
+int gq_ledger_rebuild_held(struct gq_ledger *ledger, const struct gq_policy *policy,
+			   int64_t now_ns, unsigned *ret_drift, struct gq_err *err)
 {
 	struct gq_node_snapshot *snapshot GQ_CLEANUP(gq_cleanup_node_snapshot) = NULL;
 	struct gq_book *cur = ledger->cur; /* only changes under build_lock */
 	int code = 0;
 
+	if (ret_drift)
+		*ret_drift = 0;
+	if (!policy && !cur)
+		return 0;
 	/* With the nodes that the charges were counted by, when only these are to be checked. */
 	if (policy)
 		code = snapshot_new(ledger, policy, &snapshot, err);
@@ -364,13 +368,8 @@ static int rebuild_locked(struct gq_ledger *ledger, const struct gq_policy *poli
 int gq_ledger_rebuild(struct gq_ledger *ledger, const struct gq_policy *policy, int64_t now_ns,
 		      unsigned *ret_drift, struct gq_err *err)
 {
-	int code = 0;
-
 	pthread_mutex_lock(&ledger->build_lock);
-	if (ret_drift)
-		*ret_drift = 0;
-	if (policy || ledger->cur)
-		code = rebuild_locked(ledger, policy, now_ns, ret_drift, err);
+	int code = gq_ledger_rebuild_held(ledger, policy, now_ns, ret_drift, err);
 	pthread_mutex_unlock(&ledger->build_lock);
 	return code;
 }

@@ -17,8 +17,8 @@ static const char *or_default(const char *text, const char *otherwise)
 
 const char *pod_uid(const struct pod_spec *spec)
 {
-	static char uids[8][256];
-	static unsigned at;
+	static _Thread_local char uids[8][256];
+	static _Thread_local unsigned at;
 	char *uid = uids[at++ % LEN(uids)];
 
 	if (spec->uid)

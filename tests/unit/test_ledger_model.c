@@ -1,0 +1,669 @@
+#include "ledger_fixture.h"
+
+#include "quota/amount.h"
+#include "quota_testing.h"
+
+/* A random life of a cluster, told to the ledger and to a model that knows nothing of how the ledger
+ * works: it keeps a flat list of pods and, after each event, adds everything up from nothing. Every
+ * verdict and every total must be the same. $GQ_SEED repeats a run, $GQ_ROUNDS makes it longer. */
+
+enum { A80, A40, H80, REST, LEAVES }; /* REST: every model there is, when nothing is known */
+#define NOTHING (-1)
+static const char *const products[] = {A100_80, A100_40, H100};
+
+enum { IN_ANY, IN_A100, IN_H100, CLASSES };
+static const char *const class_names[] = {"*", "A100", "H100"};
+/* The memory of a device of a leaf, as far as it is inside a class; 0: outside. */
+static const int64_t device_mib[LEAVES][CLASSES] = {
+    [A80] = {81920, 81920, 0},
+    [A40] = {40960, 40960, 0},
+    [H80] = {81559, 0, 81559},
+    [REST] = {294896, 81920, 95830}, /* the largest of the table there */
+};
+
+struct limit {
+	const char *tenant;
+	int class_;
+	int64_t gpus, mib; /* NOTHING: not limited */
+};
+
+struct tenant {
+	const char *name, *parent, *team;
+};
+
+struct rules {
+	const char *yaml;
+	struct tenant tenants[4];
+	struct limit limits[9];
+};
+
+static const struct rules rules[] = {
+    {"tenants:\n"
+     "  - {name: top, quota: {\"*\": {gpus: 12}}}\n"
+     "  - {name: red, parent: top, namespaceSelector: {matchLabels: {red: \"1\"}},\n"
+     "     quota: {A100: {gpus: 6, memory: 400Gi}, H100: {gpus: 5}, \"*\": {gpus: 9}}}\n"
+     "  - {name: blue, parent: top, namespaceSelector: {matchLabels: {blue: \"1\"}},\n"
+     "     quota: {A100: {gpus: 5}, H100: {memory: 600Gi}}}\n",
+     {{"top", NULL, NULL}, {"red", "top", "red"}, {"blue", "top", "blue"}},
+     {{"top", IN_ANY, 12, NOTHING},
+      {"red", IN_A100, 6, 409600},
+      {"red", IN_H100, 5, NOTHING},
+      {"red", IN_ANY, 9, NOTHING},
+      {"blue", IN_A100, 5, NOTHING},
+      {"blue", IN_H100, NOTHING, 614400}}},
+    {"classes: {AAA: {}, zzz: {parent: AAA}}\n"
+     "tenants:\n"
+     "  - {name: other, quota: {A100: {gpus: 1}}}\n"
+     "  - {name: blue, namespaceSelector: {matchLabels: {blue: \"1\"}},\n"
+     "     quota: {\"*\": {gpus: 7, memory: 1000Gi}}}\n"
+     "  - {name: red, parent: blue, namespaceSelector: {matchLabels: {red: \"1\"}},\n"
+     "     quota: {A100: {gpus: 4}, H100: {gpus: 6}}}\n",
+     {{"other", NULL, NULL}, {"blue", NULL, "blue"}, {"red", "blue", "red"}},
+     {{"other", IN_A100, 1, NOTHING},
+      {"blue", IN_ANY, 7, 1024000},
+      {"red", IN_A100, 4, NOTHING},
+      {"red", IN_H100, 6, NOTHING}}},
+    {"tenants:\n"
+     "  - {name: red, namespaceSelector: {matchLabels: {red: \"1\"}},\n"
+     "     quota: {A100: {gpus: 20}, H100: {gpus: 20}}}\n",
+     {{"red", NULL, "red"}},
+     {{"red", IN_A100, 20, NOTHING}, {"red", IN_H100, 20, NOTHING}}},
+};
+
+#define PODS 40
+#define NODES 6
+#define SPACES 4
+#define NAMES 5
+
+enum choice { OF_A80, OF_A40, OF_H80, OF_A80_OR_H80, OF_ANY, CHOICES };
+
+struct mpod {
+	bool charged; /* in the ledger */
+	bool exists;  /* in the API server */
+	bool proposed, watched, probing;
+	enum gq_charge_state state;
+	char uid[24];
+	int space, name, gpus;
+	enum choice choice;
+	int node;      /* where it really is, or NOTHING */
+	int seen_node; /* where the ledger knows it to be */
+	bool dying;
+	int bind; /* a binding was allowed to that node, or NOTHING */
+	uint64_t ticket;
+	int64_t answered_ns;
+};
+
+struct mnode {
+	bool exists, known;
+	int label, evidence;                  /* now */
+	bool snap_exists, snap_known;         /* when the nodes last settled */
+	int snap_label, snap_reading;
+};
+
+struct mspace {
+	bool seen, red, blue;
+	const char *tenant;
+};
+
+struct model {
+	struct world *w;
+	uint64_t seed;
+	const struct rules *rules;
+	struct mpod pods[PODS];
+	struct mnode nodes[NODES];
+	struct mspace spaces[SPACES];
+	unsigned serial, allowed, refused;
+};
+
+static int roll(struct model *m, int n)
+{
+	return (int)(seed_next(&m->seed) % (uint32_t)n);
+}
+
+/* ---- what the model knows ---- */
+
+static bool choice_takes(enum choice choice, int label)
+{
+	return choice == OF_ANY || (label != NOTHING && (int)choice == label) ||
+	       (choice == OF_A80_OR_H80 && (label == A80 || label == H80));
+}
+
+static unsigned leaves_on(const struct model *m, int node)
+{
+	int reading = m->nodes[node].snap_known ? m->nodes[node].snap_reading : NOTHING;
+
+	return reading == NOTHING ? 1u << REST : 1u << reading;
+}
+
+/* The leaves that a pod may land on, as bits. */
+static unsigned leaves_of(const struct model *m, const struct mpod *pod)
+{
+	unsigned leaves = 0;
+
+	if (pod->seen_node != NOTHING)
+		return leaves_on(m, pod->seen_node);
+	for (int n = 0; n < NODES; n++)
+		if (m->nodes[n].snap_exists && choice_takes(pod->choice, m->nodes[n].snap_label))
+			leaves |= leaves_on(m, n);
+	if (!leaves && pod->choice != OF_ANY)
+		for (int leaf = 0; leaf < REST; leaf++)
+			leaves |= choice_takes(pod->choice, leaf) ? 1u << leaf : 0;
+	if (!leaves)
+		leaves = 1u << REST;
+	return pod->bind == NOTHING ? leaves : leaves | leaves_on(m, pod->bind);
+}
+
+static void demand_in(const struct model *m, const struct mpod *pod, int class_, int64_t out[2])
+{
+	unsigned leaves = leaves_of(m, pod);
+
+	out[0] = out[1] = 0;
+	for (int leaf = 0; leaf < LEAVES; leaf++) {
+		if (!(leaves >> leaf & 1) || !device_mib[leaf][class_])
+			continue;
+		out[0] = pod->gpus;
+		out[1] = gq_max64(out[1], pod->gpus * device_mib[leaf][class_]);
+	}
+}
+
+static const struct tenant *tenant_of(const struct model *m, const char *name)
+{
+	for (size_t t = 0; name && t < LEN(m->rules->tenants); t++)
+		if (m->rules->tenants[t].name && strcmp(m->rules->tenants[t].name, name) == 0)
+			return &m->rules->tenants[t];
+	return NULL;
+}
+
+static bool holds_for(const struct model *m, const struct limit *limit, int space)
+{
+	const struct tenant *t = tenant_of(m, m->spaces[space].tenant);
+
+	for (; t; t = tenant_of(m, t->parent))
+		if (strcmp(t->name, limit->tenant) == 0)
+			return true;
+	return false;
+}
+
+/* Everything that counts in a limit, by state: of each name the largest, what surely exists first. */
+static void total_of(const struct model *m, const struct limit *limit, int64_t out[GQ_STATES][2])
+{
+	static const enum gq_charge_state order[] = {GQ_STATE_BOUND, GQ_STATE_TERMINATING,
+						     GQ_STATE_PENDING, GQ_STATE_RESERVED};
+
+	memset(out, 0, sizeof(int64_t[GQ_STATES][2]));
+	for (int slot = 0; slot < SPACES * NAMES; slot++) {
+		int64_t most[2] = {0, 0};
+		if (!holds_for(m, limit, slot / NAMES))
+			continue;
+		for (size_t o = 0; o < LEN(order); o++) {
+			for (int p = 0; p < PODS; p++) {
+				const struct mpod *pod = &m->pods[p];
+				int64_t own[2];
+				if (!pod->charged || pod->state != order[o] ||
+				    pod->space * NAMES + pod->name != slot)
+					continue;
+				demand_in(m, pod, limit->class_, own);
+				for (int c = 0; c < 2; c++) {
+					if (own[c] <= most[c])
+						continue;
+					out[order[o]][c] += own[c] - most[c];
+					most[c] = own[c];
+				}
+			}
+		}
+	}
+}
+
+/* Whether everything still fits once `pod` is there as it is now, and `before` is what was. */
+static bool fits(const struct model *m, const int64_t before[][2])
+{
+	for (size_t i = 0; i < LEN(m->rules->limits) && m->rules->limits[i].tenant; i++) {
+		const struct limit *limit = &m->rules->limits[i];
+		int64_t by[GQ_STATES][2], total[2] = {0, 0};
+		total_of(m, limit, by);
+		for (int c = 0; c < 2; c++) {
+			int64_t most = c ? limit->mib : limit->gpus;
+			for (int s = 0; s < GQ_STATES; s++)
+				total[c] += by[s][c];
+			if (most != NOTHING && total[c] > before[i][c] && total[c] > most)
+				return false;
+		}
+	}
+	return true;
+}
+
+static void totals(const struct model *m, int64_t out[][2])
+{
+	for (size_t i = 0; i < LEN(m->rules->limits) && m->rules->limits[i].tenant; i++) {
+		int64_t by[GQ_STATES][2];
+		total_of(m, &m->rules->limits[i], by);
+		for (int c = 0; c < 2; c++) {
+			out[i][c] = 0;
+			for (int s = 0; s < GQ_STATES; s++)
+				out[i][c] += by[s][c];
+		}
+	}
+}
+
+/* ---- events ---- */
+
+static struct pod_spec spec_of(const struct mpod *pod)
+{
+	static const char *const spaces[] = {"ns0", "ns1", "ns2", "ns3"};
+	static const char *const names[] = {"p0", "p1", "p2", "p3", "p4"};
+	static const char *const nodes[] = {"n0", "n1", "n2", "n3", "n4", "n5"};
+	struct pod_spec spec = {.ns = spaces[pod->space],
+				.name = names[pod->name],
+				.uid = pod->uid,
+				.gpus = pod->gpus,
+				.terminating = pod->dying};
+
+	if (pod->node != NOTHING)
+		spec.node = nodes[pod->node];
+	if (pod->choice <= OF_H80)
+		spec.product = products[pod->choice];
+	if (pod->choice == OF_A80_OR_H80)
+		spec.products = "'" A100_80 "','" H100 "'";
+	return spec;
+}
+
+static struct mpod *some_pod(struct model *m, bool charged, bool exists)
+{
+	int start = roll(m, PODS);
+
+	for (int i = 0; i < PODS; i++) {
+		struct mpod *pod = &m->pods[(start + i) % PODS];
+		if (pod->charged == charged && pod->exists == exists)
+			return pod;
+	}
+	return NULL;
+}
+
+static void do_create(struct model *m)
+{
+	struct mpod *pod = some_pod(m, false, false);
+	int64_t before[LEN(m->rules->limits)][2];
+	char user[32];
+
+	if (!pod)
+		return;
+	*pod = (struct mpod){.space = roll(m, SPACES),
+			     .name = roll(m, NAMES),
+			     .gpus = 1 + roll(m, 4),
+			     .choice = (enum choice)roll(m, CHOICES),
+			     .node = NOTHING,
+			     .seen_node = NOTHING,
+			     .bind = NOTHING};
+	(void)snprintf(pod->uid, sizeof pod->uid, "uid-%u", m->serial++);
+	(void)snprintf(user, sizeof user, "user-%u", m->serial);
+	struct pod_spec spec = spec_of(pod);
+	bool dry_run = roll(m, 8) == 0;
+	const struct mspace *space = &m->spaces[pod->space];
+	const struct tenant *tenant = tenant_of(m, space->tenant);
+	bool clear = space->seen && (!space->red || !space->blue || !tenant_of(m, "blue"));
+
+	totals(m, before);
+	enum gq_verdict_kind kind =
+	    world_propose(m->w, &spec, &(struct ask){.user = user, .dry_run = dry_run});
+	if (!space->seen) {
+		assert_int_equal(kind, GQ_VERDICT_READ);
+		gq_reads_done(&m->w->reads);
+		return;
+	}
+	if (!tenant || !clear) {
+		assert_int_equal(kind, GQ_VERDICT_DENY);
+		return;
+	}
+	pod->charged = true;
+	pod->state = GQ_STATE_RESERVED;
+	bool expected = fits(m, (const int64_t(*)[2])before);
+	if (kind != (expected ? GQ_VERDICT_ALLOW : GQ_VERDICT_DENY))
+		fail_msg("%s: %s", expected ? "refused" : "allowed", message_of(m->w));
+	pod->charged = expected && !dry_run;
+	m->allowed += expected;
+	m->refused += !expected;
+	pod->proposed = true;
+	pod->ticket = m->w->ticket;
+	assert_true(!pod->charged || pod->ticket);
+}
+
+static void do_commit(struct model *m)
+{
+	for (int p = 0; p < PODS; p++) {
+		struct mpod *pod = &m->pods[p];
+		if (!pod->charged || !pod->proposed || roll(m, 3) == 0)
+			continue;
+		if (roll(m, 8) == 0) {
+			gq_ledger_abort(m->w->ledger, pod->ticket, m->w->now_ns);
+			pod->charged = pod->exists || pod->watched;
+		} else {
+			gq_ledger_commit(m->w->ledger, pod->ticket, m->w->now_ns);
+			pod->answered_ns = m->w->now_ns;
+			if (!pod->watched && !pod->exists)
+				pod->exists = roll(m, 5) != 0; /* or refused after us */
+		}
+		pod->proposed = false;
+	}
+}
+
+/* The ledger has learnt the pod's present state. */
+static void shown(struct mpod *pod)
+{
+	pod->charged = true;
+	pod->proposed = false;
+	pod->seen_node = pod->node;
+	pod->state = pod->dying			? GQ_STATE_TERMINATING
+		     : pod->node != NOTHING ? GQ_STATE_BOUND
+						: GQ_STATE_PENDING;
+	if (pod->node != NOTHING)
+		pod->bind = NOTHING;
+}
+
+static void see(struct model *m, struct mpod *pod)
+{
+	struct pod_spec spec = spec_of(pod);
+
+	world_seen(m->w, &spec);
+	pod->watched = true;
+	shown(pod);
+}
+
+static void do_pod_event(struct model *m)
+{
+	struct mpod *pod = some_pod(m, roll(m, 4) != 0, true);
+
+	if (!pod)
+		return;
+	struct pod_spec spec = spec_of(pod);
+	switch (roll(m, 8)) {
+	case 0:
+	case 1:
+		if (pod->node == NOTHING)
+			pod->node = pod->bind != NOTHING ? pod->bind : roll(m, NODES);
+		see(m, pod);
+		break;
+	case 2:
+		pod->dying = true;
+		see(m, pod);
+		break;
+	case 3:
+	case 4:
+		pod->exists = pod->charged = false;
+		if (roll(m, 3) == 0) {
+			spec.phase = "Succeeded";
+			world_seen(m->w, &spec);
+		} else {
+			world_gone(m->w, &spec);
+		}
+		break;
+	default:
+		see(m, pod);
+	}
+}
+
+static void do_bind(struct model *m)
+{
+	struct mpod *pod = some_pod(m, true, true);
+	int64_t before[LEN(m->rules->limits)][2];
+
+	if (!pod || pod->seen_node != NOTHING)
+		return;
+	struct pod_spec spec = spec_of(pod);
+	char node[8];
+	int old = pod->bind, n = roll(m, NODES);
+	(void)snprintf(node, sizeof node, "n%d", n);
+	totals(m, before);
+	pod->bind = n;
+	/* what an earlier binding was allowed for is held until this one replaces it */
+	bool charged_to_somebody = tenant_of(m, m->spaces[pod->space].tenant) != NULL;
+	bool expected = !charged_to_somebody || fits(m, (const int64_t(*)[2])before);
+	enum gq_verdict_kind kind = world_bind(m->w, &spec, node, false);
+	if (kind != (expected ? GQ_VERDICT_ALLOW : GQ_VERDICT_DENY))
+		fail_msg("binding %s: %s", expected ? "refused" : "allowed", message_of(m->w));
+	if (!expected || !charged_to_somebody)
+		pod->bind = old;
+	else if (!pod->proposed)
+		pod->answered_ns = m->w->now_ns;
+}
+
+static void do_probes(struct model *m)
+{
+	struct gq_probe probes[PODS];
+	size_t n;
+
+	if (roll(m, 3) == 0)
+		world_pass(m->w, 61 * S);
+	else
+		world_pass(m->w, roll(m, 3000) * GQ_NS_PER_MS);
+	n = gq_ledger_probes_due(m->w->ledger, m->w->now_ns, probes, LEN(probes));
+	for (size_t i = 0; i < n; i++) {
+		struct mpod *pod = m->pods;
+		while (strcmp(pod->uid, probes[i].uid) != 0)
+			pod++;
+		assert_true(pod->charged && !pod->proposed);
+		struct pod_spec spec = spec_of(pod);
+		bool over = m->w->now_ns >= pod->answered_ns + 60 * S;
+		if (roll(m, 6) == 0) {
+			world_probed(m->w, &spec, GQ_PROBE_FAILED, NULL, m->w->now_ns);
+			continue;
+		}
+		world_probed(m->w, &spec, pod->exists ? GQ_PROBE_FOUND : GQ_PROBE_ABSENT,
+			     pod->exists ? &spec : NULL, m->w->now_ns);
+		if (!pod->exists) {
+			assert_false(pod->watched);
+			pod->charged = !over && pod->state == GQ_STATE_RESERVED;
+			continue;
+		}
+		if (!pod->watched)
+			shown(pod);
+		if (over && pod->seen_node == NOTHING && pod->node == NOTHING)
+			pod->bind = NOTHING;
+	}
+}
+
+static void do_node(struct model *m)
+{
+	int n = roll(m, NODES), label = roll(m, 5) - 1;
+	struct mnode *node = &m->nodes[n];
+	char name[8], labels[128] = "";
+
+	if (label >= REST)
+		label = node->label;
+	(void)snprintf(name, sizeof name, "n%d", n);
+	if (roll(m, 4) == 0) {
+		gq_ledger_node_gone(m->w->ledger, name);
+		if (node->exists && node->label != NOTHING)
+			node->evidence = node->label;
+		node->exists = false;
+		node->label = NOTHING;
+	} else {
+		if (label != NOTHING)
+			(void)snprintf(labels, sizeof labels, PRODUCT "=%s", products[label]);
+		world_node_unsettled(m->w, name, labels, "nvidia.com/gpu=8");
+		if (node->label != NOTHING)
+			node->evidence = node->label;
+		if (label != NOTHING)
+			node->evidence = NOTHING;
+		node->label = label;
+		node->exists = true;
+	}
+	node->known = true;
+}
+
+static void do_settle(struct model *m)
+{
+	world_settle(m->w);
+	for (int n = 0; n < NODES; n++) {
+		struct mnode *node = &m->nodes[n];
+		node->snap_exists = node->exists;
+		node->snap_known = node->known;
+		node->snap_label = node->label;
+		node->snap_reading = node->label != NOTHING ? node->label : node->evidence;
+	}
+}
+
+static void assign(struct model *m, struct mspace *space)
+{
+	bool red = space->red && tenant_of(m, "red"), blue = space->blue && tenant_of(m, "blue");
+
+	if (space->seen && !(red && blue))
+		space->tenant = red ? "red" : blue ? "blue" : NULL;
+	else if (!tenant_of(m, space->tenant))
+		space->tenant = NULL;
+}
+
+static void do_space(struct model *m)
+{
+	int s = roll(m, SPACES);
+	struct mspace *space = &m->spaces[s];
+	char name[8];
+
+	(void)snprintf(name, sizeof name, "ns%d", s);
+	if (roll(m, 5) == 0) {
+		gq_ledger_namespace_gone(m->w->ledger, name);
+		space->seen = false;
+	} else {
+		space->red = roll(m, 2);
+		space->blue = roll(m, 3) == 0;
+		space->seen = true;
+		world_namespace(m->w, name,
+				space->red && space->blue ? "blue=1,red=1"
+				: space->red		  ? "red=1"
+				: space->blue		  ? "blue=1"
+							  : "x=1");
+	}
+	assign(m, space);
+}
+
+static void do_policy(struct model *m)
+{
+	m->rules = &rules[roll(m, LEN(rules))];
+	world_policy(m->w, m->rules->yaml);
+	for (int s = 0; s < SPACES; s++)
+		assign(m, &m->spaces[s]);
+	do_settle(m); /* a policy takes the nodes as they are */
+}
+
+static void do_list(struct model *m)
+{
+	gq_ledger_list_begin(m->w->ledger, GQ_PODS);
+	for (int p = 0; p < PODS; p++) {
+		struct mpod *pod = &m->pods[p];
+		if (pod->exists && roll(m, 8) == 0)
+			pod->exists = pod->dying = false; /* deleted unseen */
+		if (pod->exists)
+			see(m, pod);
+		else if (pod->watched)
+			pod->charged = false;
+	}
+	assert_int_equal(gq_ledger_list_end(m->w->ledger, GQ_PODS, m->w->now_ns, NULL), 0);
+}
+
+/* What is forgotten once nothing holds on to it. */
+static void forget(struct model *m)
+{
+	for (int s = 0; s < SPACES; s++) {
+		bool used = m->spaces[s].seen;
+		for (int p = 0; p < PODS; p++)
+			used |= m->pods[p].charged && m->pods[p].space == s;
+		if (!used)
+			m->spaces[s].tenant = NULL;
+	}
+	for (int n = 0; n < NODES; n++) {
+		bool used = m->nodes[n].exists;
+		for (int p = 0; p < PODS; p++)
+			used |= m->pods[p].charged && m->pods[p].seen_node == n;
+		if (!used)
+			m->nodes[n].evidence = NOTHING;
+	}
+	for (int p = 0; p < PODS; p++) {
+		struct mpod *pod = &m->pods[p];
+		if (!pod->charged && !pod->exists)
+			pod->watched = pod->proposed = false;
+		if (!pod->charged)
+			pod->seen_node = pod->bind = NOTHING;
+	}
+}
+
+static void compare(struct model *m, int event, unsigned round)
+{
+	struct gq_usage usage;
+	size_t charges[GQ_STATES] = {0};
+
+	assert_int_equal(gq_ledger_usage(m->w->ledger, m->w->now_ns, m->w->wall_s, &usage, NULL), 0);
+	for (int p = 0; p < PODS; p++)
+		if (m->pods[p].charged)
+			charges[m->pods[p].state]++;
+	for (int s = 0; s < GQ_STATES; s++)
+		if (usage.charges[s] != charges[s])
+			fail_msg("round %u event %d: %zu pods %s, not %zu", round, event,
+				 usage.charges[s], gq_charge_state_name((enum gq_charge_state)s),
+				 charges[s]);
+	for (size_t i = 0; i < LEN(m->rules->limits) && m->rules->limits[i].tenant; i++) {
+		const struct limit *limit = &m->rules->limits[i];
+		int64_t by[GQ_STATES][2];
+		total_of(m, limit, by);
+		for (size_t t = 0; t < usage.n_tenants; t++) {
+			for (size_t k = 0; k < usage.tenants[t].n_limits; k++) {
+				const struct gq_usage_limit *l = &usage.tenants[t].limits[k];
+				if (strcmp(usage.tenants[t].name, limit->tenant) != 0 ||
+				    strcmp(l->class_name, class_names[limit->class_]) != 0)
+					continue;
+				for (int s = 0; s < GQ_STATES; s++)
+					if (l->used[s].shares != by[s][0] * GQ_SHARES_PER_GPU ||
+					    l->used[s].memory_mib != by[s][1])
+						fail_msg("round %u event %d: %s %s %s: %lld MiB, "
+							 "%lld GPUs; not %lld, %lld",
+							 round, event, limit->tenant, l->class_name,
+							 gq_charge_state_name(
+							     (enum gq_charge_state)s),
+							 (long long)l->used[s].memory_mib,
+							 (long long)(l->used[s].shares /
+								     GQ_SHARES_PER_GPU),
+							 (long long)by[s][1], (long long)by[s][0]);
+			}
+		}
+	}
+	gq_usage_done(&usage);
+}
+
+static void a_random_life(void **state)
+{
+	struct model m = {.w = world_bare(rules[0].yaml), .rules = &rules[0],
+			  .seed = seed_take("a_random_life")};
+	const char *rounds = getenv("GQ_ROUNDS");
+	unsigned n = rounds ? (unsigned)strtoul(rounds, NULL, 0) : 4000;
+	static void (*const events[])(struct model *) = {
+	    do_create, do_create, do_create, do_create, do_commit, do_commit, do_pod_event,
+	    do_pod_event, do_pod_event, do_pod_event, do_bind, do_probes, do_node, do_settle,
+	    do_space, do_policy, do_list};
+
+	(void)state;
+	gq_ledger_set_synced(m.w->ledger);
+	for (int i = 0; i < NODES; i++)
+		m.nodes[i] = (struct mnode){.label = NOTHING, .evidence = NOTHING,
+					    .snap_label = NOTHING, .snap_reading = NOTHING};
+	for (int p = 0; p < PODS; p++)
+		m.pods[p].seen_node = m.pods[p].node = m.pods[p].bind = NOTHING;
+	for (unsigned round = 0; round < n; round++) {
+		/* lists and policies now and then only, so that things can pile up */
+		int event = roll(&m, LEN(events));
+		if (event >= (int)LEN(events) - 2 && roll(&m, 4))
+			continue;
+		events[event](&m);
+		forget(&m);
+		compare(&m, event, round);
+		if (roll(&m, 50) == 0)
+			assert_int_equal(world_recount(m.w), 0);
+	}
+	print_message("%u allowed, %u refused\n", m.allowed, m.refused);
+	assert_true(n < 1000 || (m.allowed > n / 200 && m.refused > n / 200));
+	world_free(m.w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(a_random_life)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
