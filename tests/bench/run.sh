@@ -276,8 +276,10 @@ main() {
     "$(cut -d' ' -f1-3 /proc/loadavg)"
   ! wants reviews || review_tables
   ! wants sync || sync_table
+  local fence=\`\`\`
   for name in "$out"/bench_*.txt; do
-    [[ ! -s $name ]] || printf '\n#### %s\n\n```\n%s\n```\n' "$(basename "$name" .txt)" "$(<"$name")"
+    [[ ! -s $name ]] ||
+      printf '\n#### %s\n\n%s\n%s\n%s\n' "$(basename "$name" .txt)" "$fence" "$(<"$name")" "$fence"
   done
 }
 
