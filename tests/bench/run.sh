@@ -64,13 +64,22 @@ wait_for() {
 
 serving=(-cert "$out/certs/tls.crt" -key "$out/certs/tls.key")
 
+# start_printing_port NAME COMMAND…: its id is in $started, its port in $port.
+start_printing_port() {
+  local log=$out/$1.log
+  shift
+  : >"$log" # what an earlier run left would be taken for this one's
+  start_group "$log" "$@"
+  wait_for "$log" "" "$started" # any line
+  read -r port _ <"$log"
+}
+
 # start_listserver ARGUMENTS…: its port is in $list_port, its id in $list_id.
 start_listserver() {
-  : >"$out/listserver.log"
-  start_group "$out/listserver.log" "$out/listserver" "${serving[@]}" "$@"
+  local port
+  start_printing_port listserver "$out/listserver" "${serving[@]}" "$@"
   list_id=$started
-  wait_for "$out/listserver.log" "bytes=" "$list_id"
-  list_port=$(cut -d' ' -f1 "$out/listserver.log")
+  list_port=$port
   cat >"$out/kubeconfig" <<KUBECONFIG
 apiVersion: v1
 kind: Config
@@ -114,21 +123,17 @@ record() { printf '%s\n' "$1" >>"$out/results.jsonl"; }
 # The same requests to each, in turn. A real review's pod appears in the listserver's watch, for the
 # peers in that of a listserver that nobody watches, so that the client does the same for each.
 reviews() {
-  local round load kind events name
+  local round load kind events name port
   say "reviews: $rounds rounds of 4 loads, 2 kinds, 3 programs, $seconds s each"
   start_listserver -pods 0 -nodes 100
   local sink=$list_port sink_id=$list_id
   start_listserver -pods 0 -nodes 5000
   start_gpuquota
-  local -A id=([gpuquota]=$gq_id) port=([gpuquota]=$gq_port)
-  start_group "$out/echo.log" "$build/tests/bench/bench_echo" "$out/certs/tls.crt" "$out/certs/tls.key"
-  id[echo]=$started
-  start_group "$out/peer.log" "$out/peer" "${serving[@]}"
-  id[go]=$started
-  wait_for "$out/echo.log" $'' "${id[echo]}"
-  wait_for "$out/peer.log" $'' "${id[go]}"
-  port[echo]=$(<"$out/echo.log")
-  port[go]=$(<"$out/peer.log")
+  local -A id=([gpuquota]=$gq_id) ports=([gpuquota]=$gq_port)
+  start_printing_port echo "$build/tests/bench/bench_echo" "$out/certs/tls.crt" "$out/certs/tls.key"
+  id[echo]=$started ports[echo]=$port
+  start_printing_port go "$out/peer" "${serving[@]}"
+  id[go]=$started ports[go]=$port
   for ((round = 1; round <= rounds; round++)); do
     for kind in dry-run real; do
       for load in "1" "10" "50" "10 -big"; do
@@ -141,7 +146,7 @@ reviews() {
           fi
           # shellcheck disable=SC2086 # $load is a number and perhaps a flag
           record "$("$out/load" -ca "$out/certs/ca.crt" -pid "${id[$name]}" -for "${seconds}s" \
-            -url "https://127.0.0.1:${port[$name]}/validate?timeout=10s" "${events[@]}" \
+            -url "https://127.0.0.1:${ports[$name]}/validate?timeout=10s" "${events[@]}" \
             -name "$kind $name" -connections $load)"
         done
       done
@@ -271,8 +276,10 @@ main() {
     "$(cut -d' ' -f1-3 /proc/loadavg)"
   ! wants reviews || review_tables
   ! wants sync || sync_table
+  local fence=\`\`\`
   for name in "$out"/bench_*.txt; do
-    [[ ! -s $name ]] || printf '\n#### %s\n\n```\n%s\n```\n' "$(basename "$name" .txt)" "$(<"$name")"
+    [[ ! -s $name ]] ||
+      printf '\n#### %s\n\n%s\n%s\n%s\n' "$(basename "$name" .txt)" "$fence" "$(<"$name")" "$fence"
   done
 }
 
