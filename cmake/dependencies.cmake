@@ -25,5 +25,7 @@ else()
   add_library(gq_llhttp STATIC
     ${GQ_LLHTTP_SOURCE}/api.c ${GQ_LLHTTP_SOURCE}/http.c ${GQ_LLHTTP_SOURCE}/llhttp.c)
   target_include_directories(gq_llhttp SYSTEM PUBLIC ${GQ_LLHTTP_INCLUDE})
+  # Version 8 is lenient unless told: a chunk's data must end with CRLF, and the like.
+  target_compile_definitions(gq_llhttp PUBLIC LLHTTP_STRICT_MODE=1)
   target_compile_options(gq_llhttp PRIVATE -w)
 endif()
