@@ -186,6 +186,9 @@ static void refuses_what_is_ambiguous(void **state)
 	     "=417"},
 	    {"GET / HTTP/1.1\r\n" HOST "A b: c\r\n\r\n", "=400"},
 	    {"GET / HTTP/1.1\r\n" HOST "Transfer-Encoding : chunked\r\n\r\n", "=400"},
+	    /* a chunk's data must end with CRLF */
+	    {"POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n1\r\naXY0\r\n\r\n",
+	     "POST / chunked {a=400"},
 	    {"POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n"
 	     "ffffffffffffffff\r\n",
 	     "POST / chunked {=413"},
