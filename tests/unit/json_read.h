@@ -1,6 +1,7 @@
 #ifndef GQ_TESTS_JSON_READ_H
 #define GQ_TESTS_JSON_READ_H
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
