@@ -38,14 +38,20 @@ static enum gq_claims_verdict refuse_unreadable(struct gq_buf *message, const ch
 	return GQ_CLAIMS_REFUSED;
 }
 
-/* One DeviceClass, on behalf of the claim (or resource) named. */
+/* One DeviceClass, on behalf of the claim named; NULL: of the resource name that stands for it. */
 static enum gq_claims_verdict check_class(const char *claim, const char *device_class,
 					  struct gq_reads *reads, struct gq_buf *message)
 {
+	char resource[320];
 	char path[320];
 	bool harmless = false;
 	struct gq_err err;
 
+	if (!claim) {
+		(void)snprintf(resource, sizeof resource, "deviceclass.resource.kubernetes.io/%s",
+			       device_class);
+		claim = resource;
+	}
 	if (gq_gpu_device_name(device_class) || !gq_object_name_ok(device_class)) {
 		gq_explain_claim(message, claim, device_class);
 		return GQ_CLAIMS_REFUSED;
@@ -121,7 +127,7 @@ enum gq_claims_verdict gq_claims_check(const struct gq_pod *pod, struct gq_reads
 		enum gq_claims_verdict one =
 		    i < pod->n_claims
 			? check_claim(pod, &pod->claims[i], reads, message)
-			: check_class("", pod->device_classes[i - pod->n_claims], reads, message);
+			: check_class(NULL, pod->device_classes[i - pod->n_claims], reads, message);
 		if (one == GQ_CLAIMS_REFUSED || one == GQ_CLAIMS_FAILED)
 			return one;
 		if (one == GQ_CLAIMS_READ)

@@ -112,7 +112,10 @@ static void print_holders(struct gq_buf *out, const struct gq_explain *about,
 	PHRASE(list);
 	PHRASE(rest);
 
-	if (about->policy->holders == GQ_HOLDERS_NONE || more == 0)
+	/* not all were looked at, and of these none: nothing can be said */
+	bool unknown = facts->n_holders == 0 && facts->holders_cut;
+
+	if (about->policy->holders == GQ_HOLDERS_NONE || more == 0 || unknown)
 		return;
 	for (size_t i = 0; i < facts->n_holders; i++) {
 		gq_buf_printf(&list, "%s%s (", i ? ", " : "", facts->holders[i].name);

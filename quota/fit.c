@@ -107,6 +107,11 @@ const struct gq_finding *gq_findings_enforced(const struct gq_findings *findings
 
 /* ---- what to say ---- */
 
+static int64_t min64(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
 static int64_t in_unit(const struct gq_finding *finding, struct gq_amount amount)
 {
 	return finding->kind == GQ_FINDING_MEMORY ? amount.memory_mib : amount.shares;
@@ -210,6 +215,35 @@ static bool asks_whole_gpus(const struct gq_pod *pod)
 	return true;
 }
 
+static struct gq_amount limit_left(const struct gq_book_tenant *tenant,
+				   const struct gq_book_limit *limit, int64_t wall_s)
+{
+	return gq_amount_sub(gq_book_most(limit, tenant, wall_s), gq_count_total(&limit->used));
+}
+
+/* So many whole GPUs of what the pod asks for fit in every limit, in both currencies. */
+static int64_t whole_gpus_left(const struct gq_book *book, int tenant,
+			       const struct gq_parts *parts, int64_t wall_s)
+{
+	int64_t least = GQ_UNLIMITED;
+
+	for (int t = tenant; t >= 0; t = book->tenants[t].parent) {
+		for (size_t i = 0; i < book->tenants[t].n_limits; i++) {
+			const struct gq_book_limit *limit = &book->tenants[t].limits[i];
+			struct gq_amount asks = gq_parts_inside(parts, limit->leaves);
+			struct gq_amount left = limit_left(&book->tenants[t], limit, wall_s);
+			int64_t gpus = asks.shares / GQ_SHARES_PER_GPU;
+			if (gpus == 0)
+				continue;
+			int64_t mib = (asks.memory_mib + gpus - 1) / gpus;
+			least = min64(least, left.shares / GQ_SHARES_PER_GPU);
+			if (mib > 0)
+				least = min64(least, left.memory_mib / mib);
+		}
+	}
+	return least;
+}
+
 /* The least that every limit holding some of the pod's parts has left, in shares. */
 static int64_t free_shares(const struct gq_book *book, int tenant, const struct gq_parts *parts,
 			   int64_t wall_s)
@@ -221,10 +255,7 @@ static int64_t free_shares(const struct gq_book *book, int tenant, const struct 
 			const struct gq_book_limit *limit = &book->tenants[t].limits[i];
 			if (gq_amount_is_zero(gq_parts_inside(parts, limit->leaves)))
 				continue;
-			struct gq_amount most = gq_book_most(limit, &book->tenants[t], wall_s);
-			struct gq_amount used = gq_count_total(&limit->used);
-			int64_t left = gq_sat_sub(most.shares, used.shares);
-			least = left < least ? left : least;
+			least = min64(least, limit_left(&book->tenants[t], limit, wall_s).shares);
 		}
 	}
 	return least;
@@ -309,11 +340,8 @@ void gq_fit_facts(const struct gq_ledger *ledger, const struct gq_book *book,
 	if (finding->kind != GQ_FINDING_UNLISTED) {
 		if (ns) /* whether they are named is the policy's, and explain.c's */
 			find_holders(ledger, book, ns, pod, ret_facts);
-		if (asks_whole_gpus(pod) && finding->kind == GQ_FINDING_SHARES) {
-			int64_t left = free_shares(book, tenant, parts, wall_s);
-			if (left != GQ_UNLIMITED)
-				ret_facts->fewer_gpus = left / GQ_SHARES_PER_GPU;
-		}
+		if (asks_whole_gpus(pod))
+			ret_facts->fewer_gpus = whole_gpus_left(book, tenant, parts, wall_s);
 	}
 	find_other_class(book, slot, tenant, pod, parts, wall_s, ret_facts);
 }
