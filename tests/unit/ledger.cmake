@@ -1,4 +1,13 @@
-# The ledger and the decision; ledger_fixture.h tells a ledger what a cluster looks like.
-foreach(name decision ledger rebuild reserve tenancy)
+# The ledger and the decision; ledger_fixture.h tells a ledger what a cluster looks like. Of the last
+# three, chance has one thread (test_ledger_model), threads have all (test_ledger_stress), and one
+# has too little memory (test_ledger_memory).
+gq_unit_test(amount LINKS gq_quota)
+foreach(name book claims decision explain fit ledger rebuild reserve tenancy usage
+    ledger_memory ledger_model ledger_stress)
   gq_unit_test(${name} LINKS gq_quota SOURCES ledger_fixture.c)
 endforeach()
+gq_fail_alloc(ledger_memory)
+target_link_options(test_ledger_memory PRIVATE -Wl,--wrap=strdup)
+
+add_executable(bench_decision ${PROJECT_SOURCE_DIR}/tests/bench/bench_decision.c)
+target_link_libraries(bench_decision PRIVATE gq_flags gq_quota)
