@@ -65,7 +65,8 @@ static int decode_less(const struct gq_event *event, struct gq_pod **ret_pod)
 
 	if (code)
 		return code;
-	if (json_object_object_get_ex(root, "metadata", &metadata))
+	if (json_object_object_get_ex(root, "metadata", &metadata) &&
+	    json_object_is_type(metadata, json_type_object))
 		json_object_object_del(metadata, "ownerReferences");
 	if (json_object_object_get_ex(root, "spec", &spec) &&
 	    json_object_is_type(spec, json_type_object)) {

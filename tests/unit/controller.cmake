@@ -1,4 +1,6 @@
-foreach(name file hash options table)
+foreach(name feed file hash options pages policy_command policy_source store table usage_command)
   gq_unit_test(${name} LINKS gq_controller)
 endforeach()
-gq_fail_alloc(table)
+foreach(name store table)
+  gq_fail_alloc(${name})
+endforeach()
