@@ -83,13 +83,14 @@ tenants:
 	time.Sleep(time.Second)
 	p.kill()
 	<-finished
-	s.mustCreate(other, newPod("last", 1, on(a100), held))
 	s.eventually("the churn is over", func() error {
-		if n := len(s.pods(other)); n != 2 {
+		if n := len(s.pods(other)); n != 1 {
 			return fmt.Errorf("%d pods", n)
 		}
 		return nil
 	})
+	p.waitUsage("team-a", "A100", "used=4 reserved=0 pending=1 bound=2 terminating=1 free=2")
+	s.mustCreate(other, newPod("last", 1, on(a100), held))
 	p.waitUsage("team-a", "A100", "used=5 reserved=0 pending=2 bound=2 terminating=1 free=1")
 	p.waitUsage("team-a", "*", "used=6 reserved=0")
 	p.releaseFinalizer(ns, "going")
