@@ -365,6 +365,12 @@ static bool check_attempts(struct gq_ledger *ledger, const struct gq_create *cre
 	return false;
 }
 
+static void admit(struct gq_charge *charge, const struct gq_parts *parts)
+{
+	for (size_t i = 0; i < parts->n; i++)
+		gq_class_set_add(&charge->admitted, parts->items[i].class_id);
+}
+
 /* Makes the charge. 0 or GQ_ENOMEM, which leaves nothing behind. */
 static int charge_make(struct gq_ledger *ledger, const struct gq_create *create,
 		       struct gq_parts *parts, const char *key, uint64_t *ret_ticket)
@@ -374,6 +380,8 @@ static int charge_make(struct gq_ledger *ledger, const struct gq_create *create,
 	if (!charge)
 		return GQ_ENOMEM;
 	charge->answered_ns = create->now_ns;
+	charge->admitted_known = true;
+	admit(charge, parts);
 	if (gq_reserve_set_owner(ledger, charge, key) || gq_reserve_set_ticket(ledger, charge) ||
 	    gq_reserve_set_request(ledger, charge, create->request_uid))
 		goto fail;
@@ -442,7 +450,7 @@ static enum outcome decide_locked(struct gq_ledger *ledger, const struct gq_crea
 	const struct gq_slot *slot = gq_ledger_slot_find(ledger, pod->namespace_, pod->name);
 	const struct gq_ns *ns =
 	    gq_map_get(ledger->namespaces, pod->namespace_, strlen(pod->namespace_));
-	gq_fit(ledger->cur, slot, tenant, parts, parts, NULL, create->wall_s, findings);
+	gq_fit(ledger->cur, slot, tenant, parts, parts, NULL, NULL, create->wall_s, findings);
 	const struct gq_finding *refusal = gq_findings_enforced(findings);
 	if (refusal) {
 		gq_fit_facts(ledger, ledger->cur, ns, slot, tenant, pod, parts, refusal,
@@ -619,6 +627,22 @@ static int bind_charge(struct gq_ledger *ledger, struct gq_charge *charge,
 	return code;
 }
 
+/* What the charge holds by right: not what its selectors, its tolerations or new nodes have added
+ * since it was allowed. */
+static int admitted_parts(const struct gq_charge *charge, unsigned bank, struct gq_parts *ret_parts)
+{
+	size_t n = 0;
+
+	if (gq_parts_merge(ret_parts, &charge->parts[bank]))
+		return GQ_ENOMEM;
+	for (size_t i = 0; i < ret_parts->n; i++)
+		if (!charge->admitted_known ||
+		    gq_class_set_has(&charge->admitted, ret_parts->items[i].class_id))
+			ret_parts->items[n++] = ret_parts->items[i];
+	ret_parts->n = n;
+	return 0;
+}
+
 struct bind_result {
 	struct gq_findings findings;
 	struct gq_pod *pod;
@@ -632,6 +656,7 @@ static int decide_bind_locked(struct gq_ledger *ledger, const struct gq_binding 
 {
 	struct gq_book *book = ledger->cur;
 	struct gq_parts node_parts GQ_CLEANUP(gq_parts_done) = {0};
+	struct gq_parts had GQ_CLEANUP(gq_parts_done) = {0};
 	struct gq_parts merged GQ_CLEANUP(gq_parts_done) = {0};
 	struct gq_candidates candidates;
 
@@ -643,14 +668,17 @@ static int decide_bind_locked(struct gq_ledger *ledger, const struct gq_binding 
 	result->snapshot = gq_node_snapshot_ref(book->snapshot);
 	gq_node_snapshot_match_node(book->snapshot, binding->node, &candidates);
 	if (gq_parts_compute(book->policy, charge->pod, &candidates, &node_parts) ||
-	    gq_parts_merge(&merged, &charge->parts[book->bank]) ||
+	    admitted_parts(charge, book->bank, &had) || gq_parts_merge(&merged, &had) ||
 	    gq_parts_merge(&merged, &node_parts))
 		return GQ_ENOMEM;
-	gq_fit(book, charge->slot, result->tenant, &merged, &node_parts, charge, binding->wall_s,
-	       &result->findings);
+	gq_fit(book, charge->slot, result->tenant, &merged, &node_parts, charge, &had,
+	       binding->wall_s, &result->findings);
 	if (gq_findings_enforced(&result->findings) || binding->dry_run)
 		return 0;
-	return bind_charge(ledger, charge, binding);
+	int code = bind_charge(ledger, charge, binding);
+	if (!code)
+		admit(charge, &node_parts);
+	return code;
 }
 
 int gq_decide_binding(struct gq_ledger *ledger, const struct gq_binding *binding,

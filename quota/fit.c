@@ -33,22 +33,27 @@ static void check_currency(struct gq_findings *findings, struct gq_finding findi
 
 static void check_limit(const struct gq_book *book, const struct gq_slot *slot, int t,
 			const struct gq_book_limit *limit, const struct gq_parts *parts,
-			const struct gq_charge *replaced, int64_t wall_s,
-			struct gq_findings *findings)
+			const struct gq_charge *replaced, const struct gq_parts *had,
+			int64_t wall_s, struct gq_findings *findings)
 {
 	const struct gq_book_tenant *tenant = &book->tenants[t];
-	struct gq_count before, after;
-
-	gq_slot_count(slot, book->bank, limit->leaves, NULL, NULL, &before);
-	gq_slot_count(slot, book->bank, limit->leaves, parts, replaced, &after);
-	struct gq_amount most = gq_book_most(limit, tenant, wall_s);
-	struct gq_amount from = gq_count_total(&before), to = gq_count_total(&after);
-	struct gq_amount used = gq_count_total(&limit->used);
+	struct gq_count counted, before, after;
 	struct gq_finding finding = {.kind = GQ_FINDING_SHARES,
 				     .tenant = t,
 				     .mode = tenant->spec->mode,
-				     .class_id = limit->class_id,
-				     .used = limit->used};
+				     .class_id = limit->class_id};
+
+	gq_slot_count(slot, book->bank, limit->leaves, NULL, NULL, &counted);
+	before = counted;
+	if (replaced)
+		gq_slot_count(slot, book->bank, limit->leaves, had, replaced, &before);
+	gq_slot_count(slot, book->bank, limit->leaves, parts, replaced, &after);
+	for (int s = 0; s < GQ_STATES; s++)
+		finding.used.by[s] = gq_amount_add(
+		    gq_amount_sub(limit->used.by[s], counted.by[s]), before.by[s]);
+	struct gq_amount most = gq_book_most(limit, tenant, wall_s);
+	struct gq_amount from = gq_count_total(&before), to = gq_count_total(&after);
+	struct gq_amount used = gq_count_total(&finding.used);
 
 	check_currency(findings, finding, most.shares, from.shares, to.shares, used.shares);
 	finding.kind = GQ_FINDING_MEMORY;
@@ -87,14 +92,15 @@ static void check_listed(const struct gq_book *book, int t, const struct gq_part
 
 void gq_fit(const struct gq_book *book, const struct gq_slot *slot, int tenant,
 	    const struct gq_parts *parts, const struct gq_parts *listed,
-	    const struct gq_charge *replaced, int64_t wall_s, struct gq_findings *ret_findings)
+	    const struct gq_charge *replaced, const struct gq_parts *had, int64_t wall_s,
+	    struct gq_findings *ret_findings)
 {
 	ret_findings->n = 0;
 	check_listed(book, tenant, listed, ret_findings);
 	for (int t = tenant; t >= 0; t = book->tenants[t].parent)
 		for (size_t i = 0; i < book->tenants[t].n_limits; i++)
 			check_limit(book, slot, t, &book->tenants[t].limits[i], parts, replaced,
-				    wall_s, ret_findings);
+				    had, wall_s, ret_findings);
 }
 
 const struct gq_finding *gq_findings_enforced(const struct gq_findings *findings)
@@ -271,7 +277,7 @@ static bool fits_on(const struct gq_book *book, const struct gq_slot *slot, int 
 	struct gq_parts parts = {.items = &part, .n = 1};
 	struct gq_findings findings;
 
-	gq_fit(book, slot, tenant, &parts, &parts, NULL, wall_s, &findings);
+	gq_fit(book, slot, tenant, &parts, &parts, NULL, NULL, wall_s, &findings);
 	if (findings.n > 0)
 		return false;
 	*ret_free = free_shares(book, tenant, &parts, wall_s);

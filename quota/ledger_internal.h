@@ -126,6 +126,11 @@ struct gq_charge {
 	char *bind_node;            /* a binding was allowed and not seen yet */
 	char *request_uid;          /* of the review that reserved it, while it is reserved */
 	struct gq_owner_attempts *owner;
+	/* Leaf classes that its creation, or a binding, was allowed for: its selectors, tolerations and
+	 * the nodes may lead it to others since. By ids of the policy then, of which the built-in ones
+	 * never change. Not known for a pod that the watch showed first. */
+	struct gq_class_set admitted;
+	bool admitted_known;
 	int64_t answered_ns; /* last answer that allowed it (or its binding) */
 	int64_t probe_after_ns; /* next time to ask the API server */
 	bool probing;

@@ -549,6 +549,34 @@ static void binding_to_another_class(void **state)
 	world_free(w);
 }
 
+/* A pending pod may be changed (a toleration added, a selector narrowed) or a node may come, so that
+ * it counts in a limit without having been asked whether it fits there. */
+static void binding_to_a_class_that_came_later(void **state)
+{
+	struct world *w = world_new(TEAM_A "    quota: {A100: {gpus: 2}, H100: {gpus: 2}}\n");
+
+	(void)state;
+	RUN(w, .name = "p1", .gpus = 2, .product = A100_80);
+	RUN(w, .name = "p2", .gpus = 1, .product = H100);
+	SEEN(w, .name = "p1", .gpus = 2, .products = BOTH);
+	assert_usage(w, "team-a", "H100", "3/2 b0 p3 r0 t0");
+	assert_int_equal(world_bind(w, SPEC(.name = "p1"), "h1", false), GQ_VERDICT_DENY);
+	assert_non_null(strstr(message_of(w), "may hold 2 H100 GPUs and holds 1, and the pod asks "
+					      "for 2."));
+	assert_int_equal(world_bind(w, SPEC(.name = "p1"), "a1", false), GQ_VERDICT_ALLOW);
+	/* its quota of A100 is no way to more H100 either */
+	SEEN(w, .name = "p1", .gpus = 2, .product = H100);
+	assert_int_equal(world_bind(w, SPEC(.name = "p1"), "h1", false), GQ_VERDICT_DENY);
+	GONE(w, .name = "p2");
+	assert_int_equal(world_bind(w, SPEC(.name = "p1"), "h1", false), GQ_VERDICT_ALLOW);
+	/* once allowed it stays allowed */
+	SEEN(w, .name = "p3", .gpus = 2, .product = H100);
+	assert_int_equal(world_bind(w, SPEC(.name = "p1"), "h1", false), GQ_VERDICT_ALLOW);
+	/* what was there before us can't be told apart */
+	assert_int_equal(world_bind(w, SPEC(.name = "p3"), "h2", false), GQ_VERDICT_ALLOW);
+	world_free(w);
+}
+
 static void binding_to_an_unknown_node(void **state)
 {
 	struct world *w = world_new(TEAM_A "    quota: {A100: {gpus: 2}, H100: {gpus: 2}}\n");
@@ -653,6 +681,7 @@ int main(void)
 	    cmocka_unit_test(unseen_namespace_is_read),
 	    cmocka_unit_test(binding_within_the_charge),
 	    cmocka_unit_test(binding_to_another_class),
+	    cmocka_unit_test(binding_to_a_class_that_came_later),
 	    cmocka_unit_test(binding_to_an_unknown_node),
 	    cmocka_unit_test(binding_dry_run_and_late),
 	    cmocka_unit_test(legacy_binding_beside_a_namesake),
