@@ -215,12 +215,19 @@ static void a_replicaset_that_surges(void **state)
 	struct world *w = world_new(TEAM_A(""));
 
 	(void)state;
-	SEEN(w, .name = "llm-1", .gpus = 8, .product = A100_80, .owner = "ReplicaSet/llm-7f9c");
+	SEEN(w, .name = "llm-1", .gpus = 8, .product = A100_80, .owner = "ReplicaSet/llm-5d4b");
 	DENIED(w, GQ_REASON_OVER_LIMIT,
 	       "\nReplicaSet llm-7f9c starts new pods before it ends old ones, which needs more GPUs "
 	       "than it holds: in the strategy of its Deployment set maxSurge to 0 and "
 	       "maxUnavailable to 1.",
 	       .name = "llm-2", .gpus = 8, .product = A100_80, .owner = "ReplicaSet/llm-7f9c");
+	/* one that is only too large, and one of another Deployment, roll nothing */
+	DENIED(w, GQ_REASON_OVER_LIMIT, "8 too many", .name = "llm-3", .gpus = 8,
+	       .product = A100_80, .owner = "ReplicaSet/llm-5d4b");
+	assert_null(strstr(message_of(w), "maxSurge"));
+	DENIED(w, GQ_REASON_OVER_LIMIT, "8 too many", .name = "web-1", .gpus = 8,
+	       .product = A100_80, .owner = "ReplicaSet/web-7f9c");
+	assert_null(strstr(message_of(w), "maxSurge"));
 	DENIED(w, GQ_REASON_OVER_LIMIT, "8 too many", .name = "job-2", .gpus = 8,
 	       .product = A100_80, .owner = "Job/train");
 	assert_null(strstr(message_of(w), "maxSurge"));
