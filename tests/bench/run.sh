@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds gpuquota and what it is measured beside, measures, and prints Markdown tables at the end.
-#   tests/bench/run.sh [--rounds N] [--seconds S] [--out DIR] [reviews] [sync] [decision] [parts]
-# Without names, all four: about 25 minutes. Rounds of the programs are interleaved, figures are
+#   tests/bench/run.sh [--rounds N] [--seconds S] [--out DIR] [--beside PROGRAM] [reviews] [sync]
+#                      [decision] [parts]
+# Without names, all four: about 25 minutes. --beside measures another build of gpuquota as well. Rounds of the programs are interleaved, figures are
 # medians. Everything is on loopback and ends with the script; raw figures stay in DIR
 # (build/bench-out).
 set -euo pipefail
@@ -16,14 +17,16 @@ seconds=4
 out=$GPUQUOTA_ROOT/build/bench-out
 build=${GPUQUOTA_BENCH_BUILD:-$GPUQUOTA_ROOT/build/bench}
 wanted=()
+beside=
 
-usage() { sed -n '2,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 while (($# > 0)); do
   case $1 in
     --rounds) rounds=${2:?--rounds wants a number} && shift ;;
     --seconds) seconds=${2:?--seconds wants a number} && shift ;;
     --out) out=$(realpath -m "${2:?--out wants a directory}") && shift ;;
+    --beside) beside=$(realpath -e "${2:?--beside wants a program}") && shift ;;
     reviews | sync | decision | parts) wanted+=("$1") ;;
     -h | --help)
       usage
@@ -90,12 +93,12 @@ current-context: b
 KUBECONFIG
 }
 
-# start_gpuquota: id, port and the time it took to sync in $gq_id, $gq_port, $gq_sync_ms.
+# start_gpuquota PROGRAM: id, port and the time it took to sync in $gq_id, $gq_port, $gq_sync_ms.
 start_gpuquota() {
   local log=$out/gpuquota.log begin end
   : >"$log"
   begin=$(date +%s%3N)
-  start_group "$log" "$build/gpuquota" serve --kubeconfig "$out/kubeconfig" --listen 127.0.0.1:0 \
+  start_group "$log" "$1" serve --kubeconfig "$out/kubeconfig" --listen 127.0.0.1:0 \
     --metrics-listen 127.0.0.1:0 --tls-cert "$out/certs/tls.crt" --tls-key "$out/certs/tls.key" \
     --leader-elect=false
   gq_id=$started
@@ -124,12 +127,21 @@ record() { printf '%s\n' "$1" >>"$out/results.jsonl"; }
 # peers in that of a listserver that nobody watches, so that the client does the same for each.
 reviews() {
   local round load kind events name port
-  say "reviews: $rounds rounds of 4 loads, 2 kinds, 3 programs, $seconds s each"
+  local -A id ports lists
+  local names=(gpuquota) started_lists=()
+  say "reviews: $rounds rounds of 4 loads, 2 kinds, $seconds s each"
   start_listserver -pods 0 -nodes 100
-  local sink=$list_port sink_id=$list_id
-  start_listserver -pods 0 -nodes 5000
-  start_gpuquota
-  local -A id=([gpuquota]=$gq_id) ports=([gpuquota]=$gq_port)
+  lists=([go]=$list_port [echo]=$list_port)
+  started_lists+=("$list_id")
+  [[ -z $beside ]] || names+=(beside)
+  for name in "${names[@]}"; do
+    start_listserver -pods 0 -nodes 5000
+    lists[$name]=$list_port
+    started_lists+=("$list_id")
+    if [[ $name == beside ]]; then start_gpuquota "$beside"; else start_gpuquota "$build/gpuquota"; fi
+    id[$name]=$gq_id ports[$name]=$gq_port
+  done
+  names+=(go echo)
   start_printing_port echo "$build/tests/bench/bench_echo" "$out/certs/tls.crt" "$out/certs/tls.key"
   id[echo]=$started ports[echo]=$port
   start_printing_port go "$out/peer" "${serving[@]}"
@@ -138,12 +150,9 @@ reviews() {
     for kind in dry-run real; do
       for load in "1" "10" "50" "10 -big"; do
         say "round $round: $kind, $load connections"
-        for name in gpuquota go echo; do
+        for name in "${names[@]}"; do
           events=(-dry-run)
-          if [[ $kind == real ]]; then
-            events=(-events "https://127.0.0.1:$sink")
-            [[ $name != gpuquota ]] || events=(-events "https://127.0.0.1:$list_port")
-          fi
+          [[ $kind == dry-run ]] || events=(-events "https://127.0.0.1:${lists[$name]}")
           # shellcheck disable=SC2086 # $load is a number and perhaps a flag
           record "$("$out/load" -ca "$out/certs/ca.crt" -pid "${id[$name]}" -for "${seconds}s" \
             -url "https://127.0.0.1:${ports[$name]}/validate?timeout=10s" "${events[@]}" \
@@ -152,9 +161,8 @@ reviews() {
       done
     done
   done
-  for name in gpuquota echo go; do end_group "${id[$name]}"; done
-  end_group "$list_id"
-  end_group "$sink_id"
+  for name in "${names[@]}"; do end_group "${id[$name]}"; done
+  for name in "${started_lists[@]}"; do end_group "$name"; done
 }
 
 # ---- sync ----
@@ -170,11 +178,13 @@ sync_round() {
   streaming='?watch=1&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion='
   [[ $1 != *paged* ]] || streaming='?limit=0'
   record "{\"name\":\"sync curl\",$about,\"sync_ms\":$(curl_sync "$streaming")}"
-  start_gpuquota
-  sleep 5
-  record "{\"name\":\"sync gpuquota\",$about,\"sync_ms\":$gq_sync_ms,\"cpu_ms\":$gq_cpu_ms,\"rss_kib\":$(
-    memory "$gq_id" VmRSS),\"peak_kib\":$(memory "$gq_id" VmHWM)}"
-  end_group "$gq_id"
+  for line in "gpuquota" ${beside:+"beside"}; do
+    if [[ $line == beside ]]; then start_gpuquota "$beside"; else start_gpuquota "$build/gpuquota"; fi
+    sleep 5
+    record "{\"name\":\"sync $line\",$about,\"sync_ms\":$gq_sync_ms,\"cpu_ms\":$gq_cpu_ms,\"rss_kib\":$(
+      memory "$gq_id" VmRSS),\"peak_kib\":$(memory "$gq_id" VmHWM)}"
+    end_group "$gq_id"
+  done
   for line in "client-go" "client-go, trimmed"; do
     local flags=()
     [[ $line == client-go ]] || flags=(-strip)
@@ -218,7 +228,7 @@ review_tables() {
     jq -rs --arg kind "$kind" "$medians"'
       [.[] | select(.name | startswith($kind + " "))]
       | group_by([.body_bytes > 10000, .connections]) | .[] as $load
-      | ["gpuquota", "go", "echo"][] as $name
+      | ["gpuquota", "beside", "go", "echo"][] as $name
       | [$load[] | select(.name == $kind + " " + $name)] as $runs | select($runs | length > 0)
       | "| \(if $load[0].body_bytes > 10000 then "64 KB" else "2 KB" end), \($load[0].connections) conn. | \($name) | \(
         [$runs[].per_second] | med | r(0)) | \([$runs[].p50_us] | med / 1000 | r(2)) | \(
@@ -243,7 +253,8 @@ sync_table() {
   jq -rs "$medians"'
     [.[] | select(.name | startswith("sync "))] | group_by([.pods, .case])[] | . as $all
     | def of(n; f): [$all[] | select(.name == n) | f | values] | med;
-    ["sync curl", "sync gpuquota", "sync client-go", "sync client-go, trimmed"][] as $name
+    ["sync curl", "sync gpuquota", "sync beside", "sync client-go", "sync client-go, trimmed"][]
+    | . as $name | select($all | any(.name == $name))
     | "| \($all[0].pods), \($all[0].case) | \($name[5:]) | \(of($name; .sync_ms)) | \(
       of($name; .sync_ms) / of("sync curl"; .sync_ms) | r(2)) | \(of($name; .cpu_ms) // "–") | \(
       of($name; .rss_kib) | if . then . / 1024 else . end | r(1)) | \(
