@@ -2,3 +2,4 @@ foreach(name admission admission_policy admission_wait exposition metrics review
   gq_unit_test(${name} LINKS gq_webhook)
 endforeach()
 gq_fail_alloc(admission)
+gq_fuzz_replay(review LINKS gq_webhook)

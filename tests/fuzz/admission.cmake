@@ -1,0 +1,1 @@
+gq_fuzzer(review LINKS gq_webhook)
