@@ -157,10 +157,10 @@ static int namespace_read(struct gq_ledger *ledger, const struct gq_read *read, 
 
 	if (code)
 		return code;
-	pthread_mutex_lock(&ledger->lock);
+	gq_ledger_lock(ledger);
 	const struct gq_ns *ns = gq_map_get(ledger->namespaces, object->name, strlen(object->name));
 	bool seen = ns && ns->object;
-	pthread_mutex_unlock(&ledger->lock);
+	gq_ledger_unlock(ledger);
 	/* The watch may show it in between: both tell what the API server has, and a newer state
 	 * comes as an event of its own. */
 	return seen ? 0 : gq_ledger_namespace_seen(ledger, object, now_ns, err);
@@ -193,9 +193,9 @@ static bool namespace_unknown(struct gq_ledger *ledger, const struct gq_create *
 		return true;
 	}
 	view_done(view);
-	pthread_mutex_lock(&ledger->lock);
+	gq_ledger_lock(ledger);
 	view_take(ledger, name, view); /* ready once is ready for good */
-	pthread_mutex_unlock(&ledger->lock);
+	gq_ledger_unlock(ledger);
 	if (view->assign.kind == GQ_ASSIGN_UNKNOWN)
 		view->assign = (struct gq_assign){GQ_ASSIGN_NONE, -1, -1, -1};
 	return false;
@@ -519,10 +519,10 @@ static enum outcome decide_in_view(struct gq_ledger *ledger, const struct gq_cre
 				   GQ_REASON_AMBIGUOUS_CLASS))
 			return OUTCOME_DONE;
 	}
-	pthread_mutex_lock(&ledger->lock);
+	gq_ledger_lock(ledger);
 	enum outcome outcome = decide_locked(ledger, create, view, &parts, key.data, verdict,
 					     &findings, &facts);
-	pthread_mutex_unlock(&ledger->lock);
+	gq_ledger_unlock(ledger);
 	if (outcome == OUTCOME_DONE)
 		print_findings(view, create, &findings, &facts, verdict);
 	return outcome;
@@ -543,9 +543,9 @@ int gq_decide_create(struct gq_ledger *ledger, const struct gq_create *create,
 		verdict_restart(verdict);
 		if (create->now_ns >= create->deadline_ns)
 			return unavailable(verdict, GQ_REASON_TOO_LATE);
-		pthread_mutex_lock(&ledger->lock);
+		gq_ledger_lock(ledger);
 		bool ready = view_take(ledger, create->pod->namespace_, &view);
-		pthread_mutex_unlock(&ledger->lock);
+		gq_ledger_unlock(ledger);
 		if (!ready)
 			return unavailable(verdict, GQ_REASON_NOT_SYNCED);
 		if (view.assign.kind == GQ_ASSIGN_UNKNOWN &&
@@ -689,12 +689,12 @@ int gq_decide_binding(struct gq_ledger *ledger, const struct gq_binding *binding
 
 	if (binding->now_ns >= binding->deadline_ns)
 		return unavailable(verdict, GQ_REASON_TOO_LATE);
-	pthread_mutex_lock(&ledger->lock);
+	gq_ledger_lock(ledger);
 	bool ready = ledger->synced && ledger->cur;
 	struct gq_charge *charge = ready ? find_bound_charge(ledger, binding) : NULL;
 	if (charge)
 		code = decide_bind_locked(ledger, binding, charge, &result);
-	pthread_mutex_unlock(&ledger->lock);
+	gq_ledger_unlock(ledger);
 	if (!ready)
 		return unavailable(verdict, GQ_REASON_NOT_SYNCED);
 	if (code) {

@@ -26,6 +26,7 @@ struct gq_ledger *gq_ledger_new(const struct gq_ledger_options *options)
 		return NULL;
 	ledger->ttl_ns = options->reservation_ttl_ns ? options->reservation_ttl_ns : DEFAULT_TTL_NS;
 	pthread_mutex_init(&ledger->lock, NULL);
+	pthread_mutex_init(&ledger->turn, NULL);
 	pthread_mutex_init(&ledger->build_lock, NULL);
 	gq_list_init(&ledger->all_slots);
 	gq_list_init(&ledger->all_namespaces);
@@ -46,7 +47,7 @@ struct gq_ledger *gq_ledger_new(const struct gq_ledger_options *options)
 	return ledger;
 }
 
-/* ---- slots and namespaces ---- */
+/* ---- slots ---- */
 
 /* Returns the length; 0: longer than any name can be. */
 static size_t print_slot_key(char key[SLOT_KEY_MAX_BYTES], const char *ns, const char *name)
@@ -62,69 +63,6 @@ struct gq_slot *gq_ledger_slot_find(struct gq_ledger *ledger, const char *ns, co
 	size_t len = print_slot_key(key, ns, name);
 
 	return len ? gq_map_get(ledger->slots, key, len) : NULL;
-}
-
-/* The books in which the namespace has a tenant: the one in force (0), and the one that is being
- * built (1) once its own walk over the namespaces has come here. NULL: it is none. */
-static const struct gq_book *ns_book(const struct gq_ledger *ledger, const struct gq_ns *ns, int i)
-{
-	if (i == 0)
-		return ledger->cur;
-	return ns->assigned_in == ledger->build ? ledger->next : NULL;
-}
-
-static void ns_assign(struct gq_ledger *ledger, struct gq_ns *ns)
-{
-	for (int i = 0; i < 2; i++) {
-		const struct gq_book *book = ns_book(ledger, ns, i);
-		if (book)
-			ns->assign[book->bank] =
-			    gq_tenancy_assign(book, ns->name, ns->object,
-					      ns->assign[book->bank].tenant);
-	}
-	ledger->generation++;
-}
-
-struct gq_ns *gq_ledger_ns_get(struct gq_ledger *ledger, const char *name)
-{
-	struct gq_ns *ns = gq_map_get(ledger->namespaces, name, strlen(name));
-
-	if (ns)
-		return ns;
-	ns = calloc(1, sizeof *ns);
-	if (!ns)
-		return NULL;
-	ns->name = strdup(name);
-	gq_list_init(&ns->slots);
-	for (int i = 0; i < 2; i++)
-		ns->assign[i] = (struct gq_assign){GQ_ASSIGN_UNKNOWN, -1, -1, -1};
-	if (!ns->name || gq_map_put(ledger->namespaces, ns->name, strlen(ns->name), ns, NULL)) {
-		free(ns->name);
-		free(ns);
-		return NULL;
-	}
-	gq_list_append(&ledger->all_namespaces, &ns->in_all);
-	ns->assigned_in = ledger->build;
-	ns_assign(ledger, ns);
-	return ns;
-}
-
-static void ns_free(struct gq_ns *ns)
-{
-	gq_namespace_unref(ns->object);
-	free(ns->name);
-	free(ns);
-}
-
-void gq_ledger_ns_drop_unused(struct gq_ledger *ledger, struct gq_ns *ns)
-{
-	if (ns->object || ns->n_slots > 0)
-		return;
-	if (ledger->ns_cursor == &ns->in_all)
-		ledger->ns_cursor = ns->in_all.next;
-	gq_list_remove(&ns->in_all);
-	gq_map_remove(ledger->namespaces, ns->name, strlen(ns->name));
-	ns_free(ns);
 }
 
 static void slot_free(struct gq_slot *slot)
@@ -292,7 +230,7 @@ int gq_ledger_node_seen(struct gq_ledger *ledger, const struct gq_node *node, st
 {
 	int code = 0;
 
-	pthread_mutex_lock(&ledger->lock);
+	gq_ledger_lock(ledger);
 	struct gq_node_entry *entry = node_get(ledger, node->name);
 	if (!entry) {
 		code = gq_fail(err, GQ_ENOMEM, "out of memory for node %s", node->name);
@@ -301,19 +239,19 @@ int gq_ledger_node_seen(struct gq_ledger *ledger, const struct gq_node *node, st
 		if (!entry->node || !gq_node_equal(entry->node, node))
 			node_replace(ledger, entry, node);
 	}
-	pthread_mutex_unlock(&ledger->lock);
+	gq_ledger_unlock(ledger);
 	return code;
 }
 
 void gq_ledger_node_gone(struct gq_ledger *ledger, const char *name)
 {
-	pthread_mutex_lock(&ledger->lock);
+	gq_ledger_lock(ledger);
 	struct gq_node_entry *entry = gq_map_get(ledger->nodes, name, strlen(name));
 	if (entry && entry->node) {
 		node_replace(ledger, entry, NULL);
 		node_drop_unused(ledger, entry);
 	}
-	pthread_mutex_unlock(&ledger->lock);
+	gq_ledger_unlock(ledger);
 }
 
 /* ---- charges ---- */
@@ -530,7 +468,7 @@ int gq_ledger_pod_update(struct gq_ledger *ledger, const struct gq_pod *pod, int
 int gq_ledger_pod_seen(struct gq_ledger *ledger, const struct gq_pod *pod, int64_t now_ns,
 		       struct gq_err *err)
 {
-	pthread_mutex_lock(&ledger->lock);
+	gq_ledger_lock(ledger);
 	int code = gq_ledger_pod_update(ledger, pod, now_ns);
 	struct gq_charge *charge = gq_map_get(ledger->charges, pod->uid, strlen(pod->uid));
 	if (charge) {
@@ -538,135 +476,27 @@ int gq_ledger_pod_seen(struct gq_ledger *ledger, const struct gq_pod *pod, int64
 		charge->watched = true;
 		gq_reserve_settle(ledger, charge);
 	}
-	pthread_mutex_unlock(&ledger->lock);
+	gq_ledger_unlock(ledger);
 	return code ? gq_fail(err, code, "out of memory for pod %s/%s", pod->namespace_, pod->name)
 		    : 0;
 }
 
 void gq_ledger_pod_gone(struct gq_ledger *ledger, const char *uid, int64_t now_ns)
 {
-	pthread_mutex_lock(&ledger->lock);
+	gq_ledger_lock(ledger);
 	struct gq_charge *charge = gq_map_get(ledger->charges, uid, strlen(uid));
 	if (charge)
 		gq_ledger_charge_remove(ledger, charge, now_ns);
-	pthread_mutex_unlock(&ledger->lock);
-}
-
-/* ---- namespaces ---- */
-
-static bool assign_equal(const struct gq_assign *a, const struct gq_assign *b)
-{
-	return a->kind == b->kind && a->tenant == b->tenant && a->first == b->first &&
-	       a->second == b->second;
-}
-
-/* Whether the namespace's charges would move with these labels, and whether anything would. */
-static bool ns_moves(const struct gq_ledger *ledger, const struct gq_ns *ns,
-		     const struct gq_namespace *object, bool *ret_changes)
-{
-	bool moves = false;
-
-	*ret_changes = false;
-	for (int i = 0; i < 2; i++) {
-		const struct gq_book *book = ns_book(ledger, ns, i);
-		if (!book)
-			continue;
-		const struct gq_assign *now = &ns->assign[book->bank];
-		struct gq_assign then = gq_tenancy_assign(book, ns->name, object, now->tenant);
-		*ret_changes = *ret_changes || !assign_equal(now, &then);
-		moves = moves || then.tenant != now->tenant;
-	}
-	return moves && ns->n_slots > 0;
-}
-
-static void ns_set_object(struct gq_ledger *ledger, struct gq_ns *ns,
-			  const struct gq_namespace *object)
-{
-	gq_namespace_unref(ns->object);
-	ns->object = gq_namespace_ref(object);
-	ns->list_epoch = ledger->epoch[GQ_NAMESPACES];
-}
-
-/* Applies new labels. False, and nothing done: its charges would move and are too many to be moved
- * under the lock while others decide. */
-static bool ns_update(struct gq_ledger *ledger, struct gq_ns *ns,
-		      const struct gq_namespace *object, int64_t now_ns)
-{
-	bool changes, moves = ns_moves(ledger, ns, object, &changes);
-
-	if (moves && ns->n_slots > GQ_SLICE && ledger->synced)
-		return false;
-	ns_set_object(ledger, ns, object);
-	if (!changes)
-		return true;
-	struct gq_list *at = ns->slots.next;
-	for (; moves && at != &ns->slots; at = at->next)
-		gq_ledger_uncount(ledger, gq_list_entry(at, struct gq_slot, in_ns), now_ns);
-	ns_assign(ledger, ns);
-	for (at = ns->slots.next; moves && at != &ns->slots; at = at->next)
-		gq_ledger_count(ledger, gq_list_entry(at, struct gq_slot, in_ns), now_ns);
-	return true;
-}
-
-/* Moves a namespace by counting anew. The labels are put in place once no other counting is under
- * way, which would take the move for an error of the totals. */
-static int ns_move_large(struct gq_ledger *ledger, const struct gq_namespace *object,
-			 int64_t now_ns, struct gq_err *err)
-{
-	int code = GQ_ENOMEM;
-
-	pthread_mutex_lock(&ledger->build_lock);
-	pthread_mutex_lock(&ledger->lock);
-	struct gq_ns *ns = gq_ledger_ns_get(ledger, object->name);
-	if (ns)
-		ns_set_object(ledger, ns, object);
-	pthread_mutex_unlock(&ledger->lock);
-	if (ns)
-		code = gq_ledger_rebuild_held(ledger, NULL, now_ns, NULL, err);
-	else
-		gq_fail(err, code, "out of memory for namespace %s", object->name);
-	pthread_mutex_unlock(&ledger->build_lock);
-	return code;
-}
-
-int gq_ledger_namespace_seen(struct gq_ledger *ledger, const struct gq_namespace *object,
-			     int64_t now_ns, struct gq_err *err)
-{
-	pthread_mutex_lock(&ledger->lock);
-	struct gq_ns *ns = gq_ledger_ns_get(ledger, object->name);
-	bool done = ns && ns_update(ledger, ns, object, now_ns);
-	pthread_mutex_unlock(&ledger->lock);
-	if (!ns)
-		return gq_fail(err, GQ_ENOMEM, "out of memory for namespace %s", object->name);
-	return done ? 0 : ns_move_large(ledger, object, now_ns, err);
-}
-
-/* Pods of a namespace that is gone are gone as well or soon will be; they stay charged where they
- * were until the watch says so. One of that name that is made again is read first. */
-static void ns_gone(struct gq_ledger *ledger, struct gq_ns *ns)
-{
-	gq_namespace_unref(ns->object);
-	ns->object = NULL;
-	ns_assign(ledger, ns);
-	gq_ledger_ns_drop_unused(ledger, ns);
-}
-
-void gq_ledger_namespace_gone(struct gq_ledger *ledger, const char *name)
-{
-	pthread_mutex_lock(&ledger->lock);
-	struct gq_ns *ns = gq_map_get(ledger->namespaces, name, strlen(name));
-	if (ns)
-		ns_gone(ledger, ns);
-	pthread_mutex_unlock(&ledger->lock);
+	gq_ledger_unlock(ledger);
 }
 
 /* ---- full lists ---- */
 
 void gq_ledger_list_begin(struct gq_ledger *ledger, enum gq_collection collection)
 {
-	pthread_mutex_lock(&ledger->lock);
+	gq_ledger_lock(ledger);
 	ledger->epoch[collection]++;
-	pthread_mutex_unlock(&ledger->lock);
+	gq_ledger_unlock(ledger);
 }
 
 /* Takes out the pods of one slot that the list did not show. Reservations, and pods that only a GET
@@ -695,25 +525,25 @@ static void slot_sweep(struct gq_ledger *ledger, struct gq_slot *slot, int64_t n
 static void sweep_pods(struct gq_ledger *ledger, int64_t now_ns)
 {
 	pthread_mutex_lock(&ledger->build_lock);
-	pthread_mutex_lock(&ledger->lock);
+	gq_ledger_lock(ledger);
 	ledger->slot_cursor = ledger->all_slots.next;
 	for (unsigned n = 1; ledger->slot_cursor != &ledger->all_slots; n++) {
 		struct gq_slot *slot = gq_list_entry(ledger->slot_cursor, struct gq_slot, in_all);
 		ledger->slot_cursor = ledger->slot_cursor->next;
 		slot_sweep(ledger, slot, now_ns);
 		if (n % GQ_SLICE == 0) {
-			pthread_mutex_unlock(&ledger->lock);
-			pthread_mutex_lock(&ledger->lock);
+			gq_ledger_unlock(ledger);
+			gq_ledger_lock(ledger);
 		}
 	}
 	ledger->slot_cursor = NULL;
-	pthread_mutex_unlock(&ledger->lock);
+	gq_ledger_unlock(ledger);
 	pthread_mutex_unlock(&ledger->build_lock);
 }
 
 static void sweep_nodes(struct gq_ledger *ledger)
 {
-	pthread_mutex_lock(&ledger->lock);
+	gq_ledger_lock(ledger);
 	for (struct gq_list *at = ledger->all_nodes.next, *then; at != &ledger->all_nodes; at = then) {
 		struct gq_node_entry *entry = gq_list_entry(at, struct gq_node_entry, in_all);
 		then = at->next;
@@ -722,20 +552,7 @@ static void sweep_nodes(struct gq_ledger *ledger)
 			node_drop_unused(ledger, entry);
 		}
 	}
-	pthread_mutex_unlock(&ledger->lock);
-}
-
-static void sweep_namespaces(struct gq_ledger *ledger)
-{
-	pthread_mutex_lock(&ledger->lock);
-	for (struct gq_list *at = ledger->all_namespaces.next, *then;
-	     at != &ledger->all_namespaces; at = then) {
-		struct gq_ns *ns = gq_list_entry(at, struct gq_ns, in_all);
-		then = at->next;
-		if (ns->object && ns->list_epoch != ledger->epoch[GQ_NAMESPACES])
-			ns_gone(ledger, ns);
-	}
-	pthread_mutex_unlock(&ledger->lock);
+	gq_ledger_unlock(ledger);
 }
 
 int gq_ledger_list_end(struct gq_ledger *ledger, enum gq_collection collection, int64_t now_ns,
@@ -744,7 +561,7 @@ int gq_ledger_list_end(struct gq_ledger *ledger, enum gq_collection collection, 
 	if (collection == GQ_PODS)
 		sweep_pods(ledger, now_ns);
 	else if (collection == GQ_NAMESPACES)
-		sweep_namespaces(ledger);
+		gq_ledger_ns_sweep(ledger);
 	else if (collection == GQ_NODES)
 		sweep_nodes(ledger);
 	return collection == GQ_NODES ? gq_ledger_nodes_settle(ledger, now_ns, err) : 0;
@@ -760,9 +577,9 @@ int gq_ledger_set_policy(struct gq_ledger *ledger, const struct gq_policy *polic
 
 struct gq_policy *gq_ledger_policy(struct gq_ledger *ledger)
 {
-	pthread_mutex_lock(&ledger->lock);
+	gq_ledger_lock(ledger);
 	struct gq_policy *policy = ledger->cur ? gq_policy_ref(ledger->cur->policy) : NULL;
-	pthread_mutex_unlock(&ledger->lock);
+	gq_ledger_unlock(ledger);
 	return policy;
 }
 
@@ -774,16 +591,16 @@ int gq_ledger_recount(struct gq_ledger *ledger, int64_t now_ns, unsigned *ret_dr
 
 void gq_ledger_set_synced(struct gq_ledger *ledger)
 {
-	pthread_mutex_lock(&ledger->lock);
+	gq_ledger_lock(ledger);
 	ledger->synced = true;
-	pthread_mutex_unlock(&ledger->lock);
+	gq_ledger_unlock(ledger);
 }
 
 bool gq_ledger_ready(struct gq_ledger *ledger)
 {
-	pthread_mutex_lock(&ledger->lock);
+	gq_ledger_lock(ledger);
 	bool ready = ledger->synced && ledger->cur;
-	pthread_mutex_unlock(&ledger->lock);
+	gq_ledger_unlock(ledger);
 	return ready;
 }
 
@@ -799,7 +616,7 @@ void gq_ledger_free(struct gq_ledger *ledger)
 	while (ledger->namespaces && !gq_list_empty(&ledger->all_namespaces)) {
 		struct gq_ns *ns = gq_list_entry(ledger->all_namespaces.next, struct gq_ns, in_all);
 		gq_list_remove(&ns->in_all);
-		ns_free(ns);
+		gq_ledger_ns_free(ns);
 	}
 	while (ledger->nodes && !gq_list_empty(&ledger->all_nodes)) {
 		struct gq_node_entry *entry =
@@ -816,6 +633,7 @@ void gq_ledger_free(struct gq_ledger *ledger)
 	gq_map_free(ledger->nodes);
 	gq_map_free(ledger->owners);
 	pthread_mutex_destroy(&ledger->build_lock);
+	pthread_mutex_destroy(&ledger->turn);
 	pthread_mutex_destroy(&ledger->lock);
 	free(ledger);
 }

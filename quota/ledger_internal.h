@@ -7,8 +7,8 @@
 #include "quota/ledger.h"
 #include "quota/nodes.h"
 
-/* The ledger's inside, shared by ledger.c (pods, nodes, namespaces as they come), book.c (totals
- * against limits), tenancy.c (which tenant a namespace belongs to), rebuild.c (counting anew aside),
+/* The ledger's inside, shared by ledger.c (pods and nodes as they come), book.c (totals against
+ * limits), tenancy.c (namespaces and which tenant they belong to), rebuild.c (counting anew aside),
  * reserve.c (reservations and how they end), usage.c and decision.c. Everything here is guarded by
  * ledger.lock unless it says otherwise. */
 
@@ -189,7 +189,8 @@ struct gq_node_entry {
 };
 
 struct gq_ledger {
-	pthread_mutex_t lock;
+	pthread_mutex_t lock; /* by gq_ledger_lock() and gq_ledger_unlock() */
+	pthread_mutex_t turn;
 	/* Held by whoever builds a book or a snapshot; taken before lock. */
 	pthread_mutex_t build_lock;
 	int64_t ttl_ns;
@@ -223,6 +224,20 @@ struct gq_ledger {
 	uint64_t build; /* number of the latest build */
 	size_t by_state[GQ_STATES];
 };
+
+/* Whoever waits for the lock holds the turn, so that one who lets the lock go and takes it again at
+ * once, as the work in slices does, lets the other in between. */
+static inline void gq_ledger_lock(struct gq_ledger *ledger)
+{
+	pthread_mutex_lock(&ledger->turn);
+	pthread_mutex_lock(&ledger->lock);
+	pthread_mutex_unlock(&ledger->turn);
+}
+
+static inline void gq_ledger_unlock(struct gq_ledger *ledger)
+{
+	pthread_mutex_unlock(&ledger->lock);
+}
 
 /* ---- book.c ---- */
 
@@ -265,6 +280,13 @@ void gq_tenancy_free(struct gq_book *book);
 struct gq_assign gq_tenancy_assign(const struct gq_book *book, const char *name,
 				   const struct gq_namespace *object, int before_tenant);
 
+/* The namespace, made when it is not there. NULL: out of memory. */
+struct gq_ns *gq_ledger_ns_get(struct gq_ledger *ledger, const char *name);
+void gq_ledger_ns_drop_unused(struct gq_ledger *ledger, struct gq_ns *ns);
+void gq_ledger_ns_free(struct gq_ns *ns);
+/* What the list that ends did not show is gone. Takes the lock. */
+void gq_ledger_ns_sweep(struct gq_ledger *ledger);
+
 /* ---- ledger.c ---- */
 
 /* Takes a slot out of every book that counts it, and puts it back: around each change of it. */
@@ -277,8 +299,6 @@ int gq_ledger_charge_parts(const struct gq_book *book, const struct gq_pod *pod,
 /* Works the charge's parts out again in every book. Its slot must be uncounted. On GQ_ENOMEM the
  * old parts stay. */
 int gq_ledger_charge_refresh(struct gq_ledger *ledger, struct gq_charge *charge);
-struct gq_ns *gq_ledger_ns_get(struct gq_ledger *ledger, const char *name);
-void gq_ledger_ns_drop_unused(struct gq_ledger *ledger, struct gq_ns *ns);
 /* NULL when there is none. */
 struct gq_slot *gq_ledger_slot_find(struct gq_ledger *ledger, const char *ns, const char *name);
 /* A charge for a pod that has none: state RESERVED, no parts yet, so it counts nothing. NULL: out of
@@ -302,7 +322,7 @@ int gq_ledger_rebuild_held(struct gq_ledger *ledger, const struct gq_policy *pol
 			   int64_t now_ns, unsigned *ret_drift, struct gq_err *err);
 
 /* How many slots are worked on before the lock is let go for others. */
-#define GQ_SLICE 256
+#define GQ_SLICE 64
 
 /* ---- reserve.c ---- */
 

@@ -52,20 +52,20 @@ static int snapshot_new(struct gq_ledger *ledger, const struct gq_policy *policy
 	struct gq_node_facts *facts = NULL;
 	size_t n = 0;
 
-	pthread_mutex_lock(&ledger->lock);
+	gq_ledger_lock(ledger);
 	int code = facts_collect(ledger, &facts, &n);
 	uint64_t generation = ++ledger->node_generation;
 	if (!code)
 		ledger->nodes_changed = false;
-	pthread_mutex_unlock(&ledger->lock);
+	gq_ledger_unlock(ledger);
 	if (code)
 		return gq_fail(err, code, "out of memory for a snapshot of the nodes");
 	code = gq_node_snapshot_new(policy->classes, facts, n, generation, ret_snapshot, err);
 	facts_free(facts, n);
 	if (code) {
-		pthread_mutex_lock(&ledger->lock);
+		gq_ledger_lock(ledger);
 		ledger->nodes_changed = true;
-		pthread_mutex_unlock(&ledger->lock);
+		gq_ledger_unlock(ledger);
 	}
 	return code;
 }
@@ -76,8 +76,8 @@ static void breathe(struct gq_ledger *ledger, unsigned done)
 {
 	if (done % GQ_SLICE)
 		return;
-	pthread_mutex_unlock(&ledger->lock);
-	pthread_mutex_lock(&ledger->lock);
+	gq_ledger_unlock(ledger);
+	gq_ledger_lock(ledger);
 }
 
 static int walk_slots(struct gq_ledger *ledger,
@@ -162,14 +162,14 @@ int gq_ledger_nodes_settle(struct gq_ledger *ledger, int64_t now_ns, struct gq_e
 	int code = 0;
 
 	pthread_mutex_lock(&ledger->build_lock);
-	pthread_mutex_lock(&ledger->lock);
+	gq_ledger_lock(ledger);
 	struct gq_policy *policy GQ_CLEANUP(gq_cleanup_policy) =
 	    ledger->cur && ledger->nodes_changed ? gq_policy_ref(ledger->cur->policy) : NULL;
-	pthread_mutex_unlock(&ledger->lock);
+	gq_ledger_unlock(ledger);
 	if (policy)
 		code = snapshot_new(ledger, policy, &fresh, err);
 	if (fresh) {
-		pthread_mutex_lock(&ledger->lock);
+		gq_ledger_lock(ledger);
 		struct gq_node_snapshot *old = ledger->cur->snapshot;
 		if (gq_node_snapshot_fingerprint(old) != gq_node_snapshot_fingerprint(fresh))
 			ledger->pending_stale = true;
@@ -182,7 +182,7 @@ int gq_ledger_nodes_settle(struct gq_ledger *ledger, int64_t now_ns, struct gq_e
 		}
 		if (code) /* do it again with the next settling */
 			ledger->nodes_changed = true;
-		pthread_mutex_unlock(&ledger->lock);
+		gq_ledger_unlock(ledger);
 		gq_node_snapshot_unref(old);
 		if (code)
 			gq_fail(err, code, "out of memory while nodes changed");
@@ -315,10 +315,12 @@ static int build(struct gq_ledger *ledger, const struct moves *moves, int64_t no
 	if (code)
 		return code;
 	unsigned drift = carry_over(ledger, moves, now_ns);
+	bool other_nodes = !ledger->cur || ledger->cur->snapshot != ledger->next->snapshot;
 	ledger->cur = GQ_STEAL(ledger->next);
 	ledger->generation++;
 	ledger->pending_stale = false;
-	for (struct gq_list *at = ledger->all_nodes.next; at != &ledger->all_nodes; at = at->next) {
+	struct gq_list *at = ledger->all_nodes.next;
+	for (; other_nodes && at != &ledger->all_nodes; at = at->next) {
 		struct gq_node_entry *entry = gq_list_entry(at, struct gq_node_entry, in_all);
 		entry->read = gq_node_snapshot_read(ledger->cur->snapshot, entry->name);
 		entry->read.label = entry->read.value = NULL;
@@ -354,12 +356,12 @@ int gq_ledger_rebuild_held(struct gq_ledger *ledger, const struct gq_policy *pol
 		gq_book_free(next);
 		return gq_fail(err, GQ_ENOMEM, "out of memory while counting anew");
 	}
-	pthread_mutex_lock(&ledger->lock);
+	gq_ledger_lock(ledger);
 	ledger->next = next;
 	ledger->build++;
 	code = build(ledger, &moves, now_ns, ret_drift);
 	ledger->next = NULL;
-	pthread_mutex_unlock(&ledger->lock);
+	gq_ledger_unlock(ledger);
 	free(moves.tenants);
 	gq_book_free(code ? next : cur);
 	return code ? gq_fail(err, code, "out of memory while counting anew") : 0;

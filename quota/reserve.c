@@ -124,24 +124,24 @@ void gq_reserve_settle(struct gq_ledger *ledger, struct gq_charge *charge)
 
 void gq_ledger_commit(struct gq_ledger *ledger, uint64_t ticket, int64_t now_ns)
 {
-	pthread_mutex_lock(&ledger->lock);
+	gq_ledger_lock(ledger);
 	struct gq_charge *charge =
 	    gq_map_get(ledger->tickets, (const char *)&ticket, sizeof ticket);
 	if (charge) {
 		ticket_close(ledger, charge);
 		gq_reserve_wait(ledger, charge, now_ns);
 	}
-	pthread_mutex_unlock(&ledger->lock);
+	gq_ledger_unlock(ledger);
 }
 
 void gq_ledger_abort(struct gq_ledger *ledger, uint64_t ticket, int64_t now_ns)
 {
-	pthread_mutex_lock(&ledger->lock);
+	gq_ledger_lock(ledger);
 	struct gq_charge *charge =
 	    gq_map_get(ledger->tickets, (const char *)&ticket, sizeof ticket);
 	if (charge)
 		gq_ledger_charge_remove(ledger, charge, now_ns);
-	pthread_mutex_unlock(&ledger->lock);
+	gq_ledger_unlock(ledger);
 }
 
 size_t gq_ledger_probes_due(struct gq_ledger *ledger, int64_t now_ns, struct gq_probe *probes,
@@ -149,7 +149,7 @@ size_t gq_ledger_probes_due(struct gq_ledger *ledger, int64_t now_ns, struct gq_
 {
 	size_t n = 0, scanned = 0;
 
-	pthread_mutex_lock(&ledger->lock);
+	gq_ledger_lock(ledger);
 	struct gq_list *at = ledger->waiting.next, *then;
 	for (; at != &ledger->waiting && n < max && scanned < PROBE_SCAN_MAX; at = then) {
 		struct gq_charge *charge = gq_list_entry(at, struct gq_charge, waiting);
@@ -167,7 +167,7 @@ size_t gq_ledger_probes_due(struct gq_ledger *ledger, int64_t now_ns, struct gq_
 		gq_list_remove(&charge->waiting);
 		gq_list_append(&ledger->waiting, &charge->waiting);
 	}
-	pthread_mutex_unlock(&ledger->lock);
+	gq_ledger_unlock(ledger);
 	return n;
 }
 
@@ -253,7 +253,7 @@ int gq_ledger_probe_done(struct gq_ledger *ledger, const char *uid, enum gq_prob
 {
 	int code = 0;
 
-	pthread_mutex_lock(&ledger->lock);
+	gq_ledger_lock(ledger);
 	struct gq_charge *charge = gq_map_get(ledger->charges, uid, strlen(uid));
 	if (charge)
 		charge->probing = false;
@@ -266,7 +266,7 @@ int gq_ledger_probe_done(struct gq_ledger *ledger, const char *uid, enum gq_prob
 		else
 			charge->probe_after_ns = now_ns + PROBE_RETRY_NS;
 	}
-	pthread_mutex_unlock(&ledger->lock);
+	gq_ledger_unlock(ledger);
 	return code ? gq_fail(err, code, "out of memory for pod %s", uid) : 0;
 }
 

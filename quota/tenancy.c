@@ -199,3 +199,187 @@ struct gq_assign gq_tenancy_assign(const struct gq_book *book, const char *name,
 	}
 	return assign;
 }
+
+/* ---- namespaces of the ledger ---- */
+
+/* The books in which the namespace has a tenant: the one in force (0), and the one that is being
+ * built (1) once its own walk over the namespaces has come here. NULL: it is none. */
+static const struct gq_book *ns_book(const struct gq_ledger *ledger, const struct gq_ns *ns, int i)
+{
+	if (i == 0)
+		return ledger->cur;
+	return ns->assigned_in == ledger->build ? ledger->next : NULL;
+}
+
+static void ns_assign(struct gq_ledger *ledger, struct gq_ns *ns)
+{
+	for (int i = 0; i < 2; i++) {
+		const struct gq_book *book = ns_book(ledger, ns, i);
+		if (book)
+			ns->assign[book->bank] =
+			    gq_tenancy_assign(book, ns->name, ns->object,
+					      ns->assign[book->bank].tenant);
+	}
+	ledger->generation++;
+}
+
+struct gq_ns *gq_ledger_ns_get(struct gq_ledger *ledger, const char *name)
+{
+	struct gq_ns *ns = gq_map_get(ledger->namespaces, name, strlen(name));
+
+	if (ns)
+		return ns;
+	ns = calloc(1, sizeof *ns);
+	if (!ns)
+		return NULL;
+	ns->name = strdup(name);
+	gq_list_init(&ns->slots);
+	for (int i = 0; i < 2; i++)
+		ns->assign[i] = (struct gq_assign){GQ_ASSIGN_UNKNOWN, -1, -1, -1};
+	if (!ns->name || gq_map_put(ledger->namespaces, ns->name, strlen(ns->name), ns, NULL)) {
+		free(ns->name);
+		free(ns);
+		return NULL;
+	}
+	gq_list_append(&ledger->all_namespaces, &ns->in_all);
+	ns->assigned_in = ledger->build;
+	ns_assign(ledger, ns);
+	return ns;
+}
+
+void gq_ledger_ns_free(struct gq_ns *ns)
+{
+	gq_namespace_unref(ns->object);
+	free(ns->name);
+	free(ns);
+}
+
+void gq_ledger_ns_drop_unused(struct gq_ledger *ledger, struct gq_ns *ns)
+{
+	if (ns->object || ns->n_slots > 0)
+		return;
+	if (ledger->ns_cursor == &ns->in_all)
+		ledger->ns_cursor = ns->in_all.next;
+	gq_list_remove(&ns->in_all);
+	gq_map_remove(ledger->namespaces, ns->name, strlen(ns->name));
+	gq_ledger_ns_free(ns);
+}
+
+static bool assign_equal(const struct gq_assign *a, const struct gq_assign *b)
+{
+	return a->kind == b->kind && a->tenant == b->tenant && a->first == b->first &&
+	       a->second == b->second;
+}
+
+/* Whether the namespace's charges would move with these labels, and whether anything would. */
+static bool ns_moves(const struct gq_ledger *ledger, const struct gq_ns *ns,
+		     const struct gq_namespace *object, bool *ret_changes)
+{
+	bool moves = false;
+
+	*ret_changes = false;
+	for (int i = 0; i < 2; i++) {
+		const struct gq_book *book = ns_book(ledger, ns, i);
+		if (!book)
+			continue;
+		const struct gq_assign *now = &ns->assign[book->bank];
+		struct gq_assign then = gq_tenancy_assign(book, ns->name, object, now->tenant);
+		*ret_changes = *ret_changes || !assign_equal(now, &then);
+		moves = moves || then.tenant != now->tenant;
+	}
+	return moves && ns->n_slots > 0;
+}
+
+static void ns_set_object(struct gq_ledger *ledger, struct gq_ns *ns,
+			  const struct gq_namespace *object)
+{
+	gq_namespace_unref(ns->object);
+	ns->object = gq_namespace_ref(object);
+	ns->list_epoch = ledger->epoch[GQ_NAMESPACES];
+}
+
+/* Applies new labels. False, and nothing done: its charges would move and are too many to be moved
+ * under the lock while others decide. */
+static bool ns_update(struct gq_ledger *ledger, struct gq_ns *ns,
+		      const struct gq_namespace *object, int64_t now_ns)
+{
+	bool changes, moves = ns_moves(ledger, ns, object, &changes);
+
+	if (moves && ns->n_slots > GQ_SLICE && ledger->synced)
+		return false;
+	ns_set_object(ledger, ns, object);
+	if (!changes)
+		return true;
+	struct gq_list *at = ns->slots.next;
+	for (; moves && at != &ns->slots; at = at->next)
+		gq_ledger_uncount(ledger, gq_list_entry(at, struct gq_slot, in_ns), now_ns);
+	ns_assign(ledger, ns);
+	for (at = ns->slots.next; moves && at != &ns->slots; at = at->next)
+		gq_ledger_count(ledger, gq_list_entry(at, struct gq_slot, in_ns), now_ns);
+	return true;
+}
+
+/* Moves a namespace by counting anew. The labels are put in place once no other counting is under
+ * way, which would take the move for an error of the totals. */
+static int ns_move_large(struct gq_ledger *ledger, const struct gq_namespace *object,
+			 int64_t now_ns, struct gq_err *err)
+{
+	int code = GQ_ENOMEM;
+
+	pthread_mutex_lock(&ledger->build_lock);
+	gq_ledger_lock(ledger);
+	struct gq_ns *ns = gq_ledger_ns_get(ledger, object->name);
+	if (ns)
+		ns_set_object(ledger, ns, object);
+	gq_ledger_unlock(ledger);
+	if (ns)
+		code = gq_ledger_rebuild_held(ledger, NULL, now_ns, NULL, err);
+	else
+		gq_fail(err, code, "out of memory for namespace %s", object->name);
+	pthread_mutex_unlock(&ledger->build_lock);
+	return code;
+}
+
+int gq_ledger_namespace_seen(struct gq_ledger *ledger, const struct gq_namespace *object,
+			     int64_t now_ns, struct gq_err *err)
+{
+	gq_ledger_lock(ledger);
+	struct gq_ns *ns = gq_ledger_ns_get(ledger, object->name);
+	bool done = ns && ns_update(ledger, ns, object, now_ns);
+	gq_ledger_unlock(ledger);
+	if (!ns)
+		return gq_fail(err, GQ_ENOMEM, "out of memory for namespace %s", object->name);
+	return done ? 0 : ns_move_large(ledger, object, now_ns, err);
+}
+
+/* Pods of a namespace that is gone are gone as well or soon will be; they stay charged where they
+ * were until the watch says so. One of that name that is made again is read first. */
+static void ns_gone(struct gq_ledger *ledger, struct gq_ns *ns)
+{
+	gq_namespace_unref(ns->object);
+	ns->object = NULL;
+	ns_assign(ledger, ns);
+	gq_ledger_ns_drop_unused(ledger, ns);
+}
+
+void gq_ledger_namespace_gone(struct gq_ledger *ledger, const char *name)
+{
+	gq_ledger_lock(ledger);
+	struct gq_ns *ns = gq_map_get(ledger->namespaces, name, strlen(name));
+	if (ns)
+		ns_gone(ledger, ns);
+	gq_ledger_unlock(ledger);
+}
+
+void gq_ledger_ns_sweep(struct gq_ledger *ledger)
+{
+	gq_ledger_lock(ledger);
+	for (struct gq_list *at = ledger->all_namespaces.next, *then;
+	     at != &ledger->all_namespaces; at = then) {
+		struct gq_ns *ns = gq_list_entry(at, struct gq_ns, in_all);
+		then = at->next;
+		if (ns->object && ns->list_epoch != ledger->epoch[GQ_NAMESPACES])
+			ns_gone(ledger, ns);
+	}
+	gq_ledger_unlock(ledger);
+}

@@ -91,7 +91,7 @@ int gq_ledger_usage(struct gq_ledger *ledger, int64_t now_ns, int64_t wall_s,
 	struct gq_usage usage = {0};
 	int code = 0;
 
-	pthread_mutex_lock(&ledger->lock);
+	gq_ledger_lock(ledger);
 	usage.synced = ledger->synced;
 	memcpy(usage.charges, ledger->by_state, sizeof usage.charges);
 	if (ledger->cur) {
@@ -106,7 +106,7 @@ int gq_ledger_usage(struct gq_ledger *ledger, int64_t now_ns, int64_t wall_s,
 		if (!code)
 			code = copy_uncharged(ledger, &usage);
 	}
-	pthread_mutex_unlock(&ledger->lock);
+	gq_ledger_unlock(ledger);
 	if (code) {
 		gq_usage_done(&usage);
 		return gq_fail(err, code, "out of memory for the usage");
