@@ -346,7 +346,7 @@ static void owner_key(const struct gq_create *create, struct gq_buf *key)
 	const struct gq_pod *pod = create->pod;
 
 	if (pod->owner.uid[0])
-		gq_buf_printf(key, "owner %s", pod->owner.uid);
+		gq_buf_printf(key, "owner %.1024s", pod->owner.uid);
 	else
 		gq_buf_printf(key, "user %s %.1024s", pod->namespace_, create->user);
 }
