@@ -22,6 +22,8 @@
 #define RECOUNT_TICKS 3000   /* every five minutes */
 #define DRAIN_MAX_NS (20 * GQ_NS_PER_S)
 #define INLINE_BELOW_BYTES (16u << 10)
+/* The API server finishes a create that it was allowed within this time. */
+#define CREATE_MAX_NS (34 * GQ_NS_PER_S)
 
 /* The two files of the certificate, as they were at one time. */
 struct tls_files {
@@ -343,6 +345,13 @@ static int run(struct serve *serve, struct gq_err *err)
 		       GQ_S("namespace", serve->options.namespace_), GQ_I("port", port),
 		       GQ_I("metrics_port", metrics_port),
 		       GQ_S("server", serve->kubeconfig->server));
+		if (serve->options.reservation_ttl_ns < CREATE_MAX_NS)
+			gq_log(
+			    GQ_LOG_WARN,
+			    "a pod may be stored after its reservation has ended, and a quota be "
+			    "passed: raise --reservation-ttl",
+			    GQ_I("seconds", serve->options.reservation_ttl_ns / GQ_NS_PER_S),
+			    GQ_I("at_least", CREATE_MAX_NS / GQ_NS_PER_S));
 		run_until_signal(serve);
 	}
 	atomic_store(&serve->pages.draining, true);
