@@ -570,8 +570,8 @@ static void binding_to_another_class(void **state)
 	world_free(w);
 }
 
-/* A pending pod may be changed (a toleration added, a selector narrowed) or a node may come, so that
- * it counts in a limit without having been asked whether it fits there. */
+/* A pending pod may be changed (a toleration added, a selector narrowed) or a node may come, so
+ * that it counts in a limit without having been asked whether it fits there. */
 static void binding_to_a_class_that_came_later(void **state)
 {
 	struct world *w = world_new(TEAM_A "    quota: {A100: {gpus: 2}, H100: {gpus: 2}}\n");
