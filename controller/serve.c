@@ -22,6 +22,13 @@
 #define RECOUNT_TICKS 3000   /* every five minutes */
 #define DRAIN_MAX_NS (20 * GQ_NS_PER_S)
 #define INLINE_BELOW_BYTES (16u << 10)
+/* The API server finishes a create that it was allowed within this time. */
+#define CREATE_MAX_NS (34 * GQ_NS_PER_S)
+
+/* The two files of the certificate, as they were at one time. */
+struct tls_files {
+	struct gq_file_stamp certificate, key;
+};
 
 /* Everything that runs, in the order in which it is made; taken down the other way round. */
 struct serve {
@@ -42,8 +49,22 @@ struct serve {
 	bool server_runs;
 	int server_code;
 	int signals; /* signalfd */
-	struct gq_file_stamp certificate, key;
+	struct tls_files in_use;  /* what the certificate in use was read from */
+	struct tls_files refused; /* what was not usable, when it has been told */
+	bool refusal_told;
 };
+
+static struct tls_files look_at_tls_files(const struct serve *serve)
+{
+	return (struct tls_files){gq_file_stamp(serve->options.tls_cert),
+				  gq_file_stamp(serve->options.tls_key)};
+}
+
+static bool tls_files_equal(const struct tls_files *a, const struct tls_files *b)
+{
+	return gq_file_stamp_equal(&a->certificate, &b->certificate) &&
+	       gq_file_stamp_equal(&a->key, &b->key);
+}
 
 /* ---- callbacks between the parts ---- */
 
@@ -120,8 +141,7 @@ static int make_server(struct serve *serve, struct gq_err *err)
 	    .arg = serve,
 	};
 
-	serve->certificate = gq_file_stamp(serve->options.tls_cert);
-	serve->key = gq_file_stamp(serve->options.tls_key);
+	serve->in_use = look_at_tls_files(serve);
 	return gq_server_new(&options, &serve->server, err);
 }
 
@@ -226,30 +246,33 @@ static void *server_main(void *arg)
 	return NULL;
 }
 
-static void reload_certificate(struct serve *serve)
+/* Files that are not usable are tried again and again, and told of once: the two may change one
+ * after the other, or be out of reach for a while. */
+static void reload_certificate(struct serve *serve, const struct tls_files *files)
 {
-	struct gq_file_stamp certificate = gq_file_stamp(serve->options.tls_cert);
-	struct gq_file_stamp key = gq_file_stamp(serve->options.tls_key);
 	struct gq_err err;
 
 	if (gq_server_reload_certificate(serve->server, &err)) {
-		/* the two files change one after the other: the second change tries again */
-		gq_log(GQ_LOG_WARN, "the new certificate is not usable, the old one stays",
-		       GQ_S("problem", err.msg));
+		if (!serve->refusal_told || !tls_files_equal(files, &serve->refused))
+			gq_log(GQ_LOG_WARN, "the new certificate is not usable, the old one stays",
+			       GQ_S("problem", err.msg));
+		serve->refused = *files;
+		serve->refusal_told = true;
 		return;
 	}
-	serve->certificate = certificate;
-	serve->key = key;
+	serve->in_use = *files;
+	serve->refusal_told = false;
 	gq_log(GQ_LOG_INFO, "certificate loaded", GQ_S("file", serve->options.tls_cert));
 }
 
-static bool certificate_changed(const struct serve *serve)
+static void follow_certificate(struct serve *serve, bool asked)
 {
-	struct gq_file_stamp certificate = gq_file_stamp(serve->options.tls_cert);
-	struct gq_file_stamp key = gq_file_stamp(serve->options.tls_key);
+	struct tls_files files = look_at_tls_files(serve);
 
-	return !gq_file_stamp_equal(&certificate, &serve->certificate) ||
-	       !gq_file_stamp_equal(&key, &serve->key);
+	if (asked)
+		serve->refusal_told = false;
+	if (asked || !tls_files_equal(&files, &serve->in_use))
+		reload_certificate(serve, &files);
 }
 
 static void recount(struct serve *serve)
@@ -268,8 +291,8 @@ static void recount(struct serve *serve)
 static void tick(struct serve *serve, unsigned count)
 {
 	gq_store_probe(serve->store);
-	if (count % CERTIFICATE_TICKS == 0 && certificate_changed(serve))
-		reload_certificate(serve);
+	if (count % CERTIFICATE_TICKS == 0)
+		follow_certificate(serve, false);
 	if (count % RECOUNT_TICKS == 0)
 		recount(serve);
 }
@@ -296,7 +319,7 @@ static void run_until_signal(struct serve *serve)
 			gq_log(GQ_LOG_INFO, "ending", GQ_S("signal", strsignal((int)info.ssi_signo)));
 			return;
 		}
-		reload_certificate(serve);
+		follow_certificate(serve, true);
 	}
 }
 
@@ -322,6 +345,13 @@ static int run(struct serve *serve, struct gq_err *err)
 		       GQ_S("namespace", serve->options.namespace_), GQ_I("port", port),
 		       GQ_I("metrics_port", metrics_port),
 		       GQ_S("server", serve->kubeconfig->server));
+		if (serve->options.reservation_ttl_ns < CREATE_MAX_NS)
+			gq_log(
+			    GQ_LOG_WARN,
+			    "a pod may be stored after its reservation has ended, and a quota be "
+			    "passed: raise --reservation-ttl",
+			    GQ_I("seconds", serve->options.reservation_ttl_ns / GQ_NS_PER_S),
+			    GQ_I("at_least", CREATE_MAX_NS / GQ_NS_PER_S));
 		run_until_signal(serve);
 	}
 	atomic_store(&serve->pages.draining, true);

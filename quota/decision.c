@@ -276,12 +276,24 @@ static bool check_pod_limits(const struct view *view, const struct gq_pod *pod,
 	return false;
 }
 
+/* The strictest mode among a tenant and the parents whose limits its pods count in: what no limit
+ * can see would pass by an enforced one, too. */
+static enum gq_mode strictest_mode(const struct gq_policy *policy, int tenant)
+{
+	enum gq_mode mode = policy->tenants[tenant].mode;
+
+	for (int t = policy->tenants[tenant].parent; t >= 0; t = policy->tenants[t].parent)
+		if (policy->tenants[t].n_limits > 0 && policy->tenants[t].mode < mode)
+			mode = policy->tenants[t].mode;
+	return mode;
+}
+
 /* Requests that can't be counted. Returns true when the verdict is made. */
 static bool check_countable(const struct view *view, const struct gq_create *create,
 			    struct gq_verdict *verdict)
 {
 	const struct gq_pod *pod = create->pod;
-	enum gq_mode mode = view->policy->tenants[view->assign.tenant].mode;
+	enum gq_mode mode = strictest_mode(view->policy, view->assign.tenant);
 
 	if (pod->problem.kind != GQ_PROBLEM_NONE) {
 		bool quantity = pod->problem.kind == GQ_PROBLEM_BAD_QUANTITY;
@@ -334,7 +346,7 @@ static void owner_key(const struct gq_create *create, struct gq_buf *key)
 	const struct gq_pod *pod = create->pod;
 
 	if (pod->owner.uid[0])
-		gq_buf_printf(key, "owner %s", pod->owner.uid);
+		gq_buf_printf(key, "owner %.1024s", pod->owner.uid);
 	else
 		gq_buf_printf(key, "user %s %.1024s", pod->namespace_, create->user);
 }
@@ -458,7 +470,7 @@ static enum outcome decide_locked(struct gq_ledger *ledger, const struct gq_crea
 		answer(verdict, GQ_VERDICT_DENY, finding_reason(refusal));
 		return OUTCOME_DONE;
 	}
-	bool enforced = view->policy->tenants[tenant].mode == GQ_MODE_ENFORCE;
+	bool enforced = strictest_mode(view->policy, tenant) == GQ_MODE_ENFORCE;
 	if (parts->n > 0 && !create->dry_run) {
 		if (enforced && check_attempts(ledger, create, key, verdict))
 			return OUTCOME_DONE;

@@ -116,9 +116,9 @@ struct gq_binding {
 	int64_t deadline_ns;
 };
 
-/* A pod is to be bound to a node. What its creation was allowed for always fits; any other class must
- * have room now, though the pod may be charged there since it was changed or a node came, and is
- * charged besides until the pod is seen on its node. */
+/* A pod is to be bound to a node. What its creation was allowed for always fits; any other class
+ * must have room now, though the pod may be charged there since it was changed or a node came, and
+ * is charged besides until the pod is seen on its node. */
 int gq_decide_binding(struct gq_ledger *ledger, const struct gq_binding *binding,
 		      struct gq_verdict *ret_verdict, struct gq_err *err);
 

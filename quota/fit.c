@@ -49,8 +49,8 @@ static void check_limit(const struct gq_book *book, const struct gq_slot *slot, 
 		gq_slot_count(slot, book->bank, limit->leaves, had, replaced, &before);
 	gq_slot_count(slot, book->bank, limit->leaves, parts, replaced, &after);
 	for (int s = 0; s < GQ_STATES; s++)
-		finding.used.by[s] = gq_amount_add(
-		    gq_amount_sub(limit->used.by[s], counted.by[s]), before.by[s]);
+		finding.used.by[s] =
+		    gq_amount_add(gq_amount_sub(limit->used.by[s], counted.by[s]), before.by[s]);
 	struct gq_amount most = gq_book_most(limit, tenant, wall_s);
 	struct gq_amount from = gq_count_total(&before), to = gq_count_total(&after);
 	struct gq_amount used = gq_count_total(&finding.used);
@@ -228,8 +228,8 @@ static struct gq_amount limit_left(const struct gq_book_tenant *tenant,
 }
 
 /* So many whole GPUs of what the pod asks for fit in every limit, in both currencies. */
-static int64_t whole_gpus_left(const struct gq_book *book, int tenant,
-			       const struct gq_parts *parts, int64_t wall_s)
+static int64_t whole_gpus_left(const struct gq_book *book, int tenant, const struct gq_parts *parts,
+			       int64_t wall_s)
 {
 	int64_t least = GQ_UNLIMITED;
 

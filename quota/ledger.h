@@ -89,7 +89,7 @@ void gq_ledger_abort(struct gq_ledger *ledger, uint64_t ticket, int64_t now_ns);
 struct gq_probe {
 	char namespace_[256];
 	char name[256];
-	char uid[128];
+	char uid[GQ_UID_MAX_BYTES + 1];
 };
 
 /* Takes up to max reservations whose pod was not seen though it should have been (2 s), or whose

@@ -126,9 +126,9 @@ struct gq_charge {
 	char *bind_node;            /* a binding was allowed and not seen yet */
 	char *request_uid;          /* of the review that reserved it, while it is reserved */
 	struct gq_owner_attempts *owner;
-	/* Leaf classes that its creation, or a binding, was allowed for: its selectors, tolerations and
-	 * the nodes may lead it to others since. By ids of the policy then, of which the built-in ones
-	 * never change. Not known for a pod that the watch showed first. */
+	/* Leaf classes that its creation, or a binding, was allowed for: its selectors, tolerations
+	 * and the nodes may lead it to others since. By ids of the policy then, of which the
+	 * built-in ones never change. Not known for a pod that the watch showed first. */
 	struct gq_class_set admitted;
 	bool admitted_known;
 	int64_t answered_ns; /* last answer that allowed it (or its binding) */
@@ -318,8 +318,8 @@ int gq_ledger_pod_update(struct gq_ledger *ledger, const struct gq_pod *pod, int
 int gq_ledger_rebuild(struct gq_ledger *ledger, const struct gq_policy *policy, int64_t now_ns,
 		      unsigned *ret_drift, struct gq_err *err);
 /* The same with build_lock held. */
-int gq_ledger_rebuild_held(struct gq_ledger *ledger, const struct gq_policy *policy,
-			   int64_t now_ns, unsigned *ret_drift, struct gq_err *err);
+int gq_ledger_rebuild_held(struct gq_ledger *ledger, const struct gq_policy *policy, int64_t now_ns,
+			   unsigned *ret_drift, struct gq_err *err);
 
 /* How many slots are worked on before the lock is let go for others. */
 #define GQ_SLICE 64

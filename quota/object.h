@@ -20,6 +20,10 @@
  * every name of a pod, namespace, claim or class is made of; at most 253. */
 bool gq_object_name_ok(const char *name);
 
+/* The API server's UIDs have 36 bytes. A reservation goes by its pod's UID until its end, so a
+ * longer one is not taken into a decision. */
+#define GQ_UID_MAX_BYTES 127
+
 struct gq_label {
 	const char *key;
 	const char *value;

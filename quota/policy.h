@@ -19,6 +19,7 @@
 #define GQ_TENANT_LIMIT_MAX 64 /* limits of one tenant */
 #define GQ_TENANT_DEPTH_MAX 8  /* parents above one tenant */
 
+/* The strictest first. */
 enum gq_mode { GQ_MODE_ENFORCE, GQ_MODE_WARN, GQ_MODE_AUDIT, GQ_MODE_DISABLED };
 enum gq_holders { GQ_HOLDERS_NAMESPACE, GQ_HOLDERS_TENANT, GQ_HOLDERS_NONE };
 

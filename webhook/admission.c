@@ -452,6 +452,10 @@ static int read_pod(struct call *call, struct gq_err *err)
 		return gq_fail(err, GQ_EINVALID, "request.object: no pod can have such a name");
 	if (!call->pod->uid[0] && gq_pod_asks_for_gpu(call->pod))
 		return gq_fail(err, GQ_EINVALID, "request.object: metadata.uid is missing");
+	if (strlen(call->pod->uid) > GQ_UID_MAX_BYTES)
+		return gq_fail(err, GQ_EINVALID,
+			       "request.object: metadata.uid is longer than %d bytes",
+			       GQ_UID_MAX_BYTES);
 	return 0;
 }
 

@@ -160,6 +160,8 @@ static void other_paths_are_alike(void **state)
 
 /* ---- bad input ---- */
 
+#define HEX32 "0123456789abcdef0123456789abcdef"
+#define HEX128 HEX32 HEX32 HEX32 HEX32
 #define HEAD "{'apiVersion':'admission.k8s.io/v1','kind':'AdmissionReview','request':{'uid':'r',"
 #define PODS HEAD "'operation':'CREATE','resource':{'resource':'pods'},"
 #define BINDING HEAD "'operation':'CREATE','resource':{'resource':'pods'},'subResource':'binding',"
@@ -184,6 +186,9 @@ static void bad_reviews(void **state)
 	     "kind"},
 	    {PODS "'namespace':'a-train','object':{'metadata':{'uid':'u'}," GPU "}}}", "name"},
 	    {PODS "'namespace':'a-train','object':{'metadata':{'name':'p'}," GPU "}}}", "uid"},
+	    {PODS "'namespace':'a-train','object':{'metadata':{'name':'p','uid':'" HEX128 "'}," GPU
+		  "}}}",
+	     "longer than 127 bytes"},
 	    {PODS "'object':{'metadata':{'name':'p','uid':'u'}," GPU "}}}", "namespace"},
 	    {PODS "'namespace':'a-train','object':{'metadata':{'namespace':'a-serve','name':'p',"
 		  "'uid':'u'}," GPU "}}}",

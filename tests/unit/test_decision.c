@@ -140,6 +140,27 @@ static void enforcing_parent_behind_many_warnings(void **state)
 	world_free(w);
 }
 
+/* What no limit can see would pass by the parent's, too. */
+static void enforcing_parent_of_what_cannot_be_counted(void **state)
+{
+	struct world *w =
+	    world_new("tenants:\n"
+		      "  - {name: top, quota: {A100: {gpus: 8}}}\n"
+		      "  - {name: idle}\n"
+		      "  - {name: team-a, parent: top, mode: warn, namespaces: [a-train]}\n"
+		      "  - {name: team-b, parent: idle, mode: warn, namespaces: [a-serve]}\n");
+
+	(void)state;
+	DENIED(w, GQ_REASON_UNSUPPORTED, "nvidia.com/mig-1g.10gb",
+	       .resources = "'nvidia.com/mig-1g.10gb':'1'");
+	DENIED(w, GQ_REASON_BAD_QUANTITY, "nvidia.com/gpu", .resources = "'nvidia.com/gpu':'0.5'");
+	/* a parent without a limit bounds nothing */
+	assert_int_equal(CREATE(w, .ns = "a-serve", .resources = "'nvidia.com/mig-1g.10gb':'1'"),
+			 GQ_VERDICT_ALLOW);
+	assert_int_equal(w->verdict.n_warnings, 1);
+	world_free(w);
+}
+
 static void unlisted_classes(void **state)
 {
 	struct world *w = world_new(TEAM_A "    quota: {A100: {gpus: 8}, L40S: {gpus: 1}}\n");
@@ -549,8 +570,8 @@ static void binding_to_another_class(void **state)
 	world_free(w);
 }
 
-/* A pending pod may be changed (a toleration added, a selector narrowed) or a node may come, so that
- * it counts in a limit without having been asked whether it fits there. */
+/* A pending pod may be changed (a toleration added, a selector narrowed) or a node may come, so
+ * that it counts in a limit without having been asked whether it fits there. */
 static void binding_to_a_class_that_came_later(void **state)
 {
 	struct world *w = world_new(TEAM_A "    quota: {A100: {gpus: 2}, H100: {gpus: 2}}\n");
@@ -664,6 +685,7 @@ int main(void)
 	    cmocka_unit_test(parent_bounds_the_sum),
 	    cmocka_unit_test(modes_of_a_family),
 	    cmocka_unit_test(enforcing_parent_behind_many_warnings),
+	    cmocka_unit_test(enforcing_parent_of_what_cannot_be_counted),
 	    cmocka_unit_test(unlisted_classes),
 	    cmocka_unit_test(namespaces_of_nobody),
 	    cmocka_unit_test(ambiguous_class),

@@ -393,6 +393,22 @@ static void tenants_that_only_warn_are_not_held_back(void **state)
 	}
 }
 
+/* Their reservations would starve the others below that parent. */
+static void their_enforcing_parent_holds_them_back(void **state)
+{
+	struct world *w =
+	    world_new("tenants:\n"
+		      "  - {name: top, quota: {A100: {gpus: 8}}}\n"
+		      "  - {name: team-a, parent: top, mode: warn, namespaces: [a-train]}\n");
+
+	(void)state;
+	world_ask(w, SPEC(OWNED("p1")), &(struct ask){0});
+	world_ask(w, SPEC(OWNED("p2")), &(struct ask){0});
+	assert_pods(w, "2 reserved");
+	assert_int_equal(world_ask(w, SPEC(OWNED("p3")), &(struct ask){0}), GQ_VERDICT_WAIT);
+	world_free(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -411,6 +427,7 @@ int main(void)
 	    cmocka_unit_test(a_controller_whose_pods_the_watch_lags),
 	    cmocka_unit_test(bare_pods_only_after_two_seconds),
 	    cmocka_unit_test(tenants_that_only_warn_are_not_held_back),
+	    cmocka_unit_test(their_enforcing_parent_holds_them_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
