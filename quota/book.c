@@ -125,8 +125,7 @@ static void count_rise(struct gq_count *count, struct gq_amount *most, enum gq_c
 }
 
 void gq_slot_count(const struct gq_slot *slot, unsigned bank, const struct gq_class_set *leaves,
-		   const struct gq_parts *extra, const struct gq_charge *replaced,
-		   struct gq_count *ret_count)
+		   const struct gq_parts *extra, struct gq_count *ret_count)
 {
 	/* What surely exists comes first, so that a namesake counts only by what it adds. */
 	static const enum gq_charge_state order[] = {GQ_STATE_BOUND, GQ_STATE_TERMINATING,
@@ -139,7 +138,7 @@ void gq_slot_count(const struct gq_slot *slot, unsigned bank, const struct gq_cl
 		for (; at != &slot->charges; at = at->next) {
 			const struct gq_charge *charge =
 			    gq_list_entry(at, struct gq_charge, in_slot);
-			if (charge->state == order[i] && charge != replaced)
+			if (charge->state == order[i])
 				count_rise(ret_count, &most, order[i],
 					   gq_parts_inside(&charge->parts[bank], leaves));
 		}
@@ -168,8 +167,7 @@ static void book_change(struct gq_book *book, const struct gq_slot *slot, bool a
 		struct gq_book_tenant *tenant = &book->tenants[t];
 		for (size_t i = 0; i < tenant->n_limits; i++) {
 			struct gq_count count;
-			gq_slot_count(slot, book->bank, tenant->limits[i].leaves, NULL, NULL,
-				      &count);
+			gq_slot_count(slot, book->bank, tenant->limits[i].leaves, NULL, &count);
 			limit_change(&tenant->limits[i], &count, add, now_ns);
 		}
 	}

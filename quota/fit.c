@@ -33,14 +33,13 @@ static void check_currency(struct gq_findings *findings, struct gq_finding findi
 
 static void check_limit(const struct gq_book *book, const struct gq_slot *slot, int t,
 			const struct gq_book_limit *limit, const struct gq_parts *parts,
-			const struct gq_charge *replaced, int64_t wall_s,
-			struct gq_findings *findings)
+			int64_t wall_s, struct gq_findings *findings)
 {
 	const struct gq_book_tenant *tenant = &book->tenants[t];
 	struct gq_count before, after;
 
-	gq_slot_count(slot, book->bank, limit->leaves, NULL, NULL, &before);
-	gq_slot_count(slot, book->bank, limit->leaves, parts, replaced, &after);
+	gq_slot_count(slot, book->bank, limit->leaves, NULL, &before);
+	gq_slot_count(slot, book->bank, limit->leaves, parts, &after);
 	struct gq_amount most = gq_book_most(limit, tenant, wall_s);
 	struct gq_amount from = gq_count_total(&before), to = gq_count_total(&after);
 	struct gq_amount used = gq_count_total(&limit->used);
@@ -86,15 +85,14 @@ static void check_listed(const struct gq_book *book, int t, const struct gq_part
 }
 
 void gq_fit(const struct gq_book *book, const struct gq_slot *slot, int tenant,
-	    const struct gq_parts *parts, const struct gq_parts *listed,
-	    const struct gq_charge *replaced, int64_t wall_s, struct gq_findings *ret_findings)
+	    const struct gq_parts *parts, int64_t wall_s, struct gq_findings *ret_findings)
 {
 	ret_findings->n = 0;
-	check_listed(book, tenant, listed, ret_findings);
+	check_listed(book, tenant, parts, ret_findings);
 	for (int t = tenant; t >= 0; t = book->tenants[t].parent)
 		for (size_t i = 0; i < book->tenants[t].n_limits; i++)
-			check_limit(book, slot, t, &book->tenants[t].limits[i], parts, replaced,
-				    wall_s, ret_findings);
+			check_limit(book, slot, t, &book->tenants[t].limits[i], parts, wall_s,
+				    ret_findings);
 }
 
 const struct gq_finding *gq_findings_enforced(const struct gq_findings *findings)
@@ -150,7 +148,7 @@ static void add_holders_of(const struct gq_book *book, const struct gq_ns *ns, c
 			facts->holders_cut = true;
 			return;
 		}
-		gq_slot_count(slot, book->bank, leaves, NULL, NULL, &count);
+		gq_slot_count(slot, book->bank, leaves, NULL, &count);
 		int64_t holds = in_unit(&facts->finding, gq_count_total(&count));
 		(void)snprintf(name, sizeof name, "%s%s%s", prefix, prefix[0] ? "/" : "",
 			       slot->name);
@@ -247,7 +245,7 @@ static bool fits_on(const struct gq_book *book, const struct gq_slot *slot, int 
 	struct gq_parts parts = {.items = &part, .n = 1};
 	struct gq_findings findings;
 
-	gq_fit(book, slot, tenant, &parts, &parts, NULL, wall_s, &findings);
+	gq_fit(book, slot, tenant, &parts, wall_s, &findings);
 	if (findings.n > 0)
 		return false;
 	*ret_free = free_shares(book, tenant, &parts, wall_s);

@@ -243,11 +243,10 @@ void gq_book_free(struct gq_book *book);
 /* The largest amount, per currency, over the parts inside a limit. */
 struct gq_amount gq_parts_inside(const struct gq_parts *parts, const struct gq_class_set *leaves);
 
-/* What a slot's charges count as inside a limit, by state; extra (may be NULL) stands in for, or
- * besides, the charge `replaced` (may be NULL), as state RESERVED. */
+/* What a slot's charges (NULL: none) count as inside a limit, by state; and extra (may be NULL)
+ * besides, as state RESERVED. */
 void gq_slot_count(const struct gq_slot *slot, unsigned bank, const struct gq_class_set *leaves,
-		   const struct gq_parts *extra, const struct gq_charge *replaced,
-		   struct gq_count *ret_count);
+		   const struct gq_parts *extra, struct gq_count *ret_count);
 struct gq_amount gq_count_total(const struct gq_count *count);
 
 /* Adds a slot to (or takes it out of) every limit of its namespace's tenant and the parents. */
