@@ -27,6 +27,13 @@ struct object {
 
 static const struct object objects[] = {
     {CLAIM_PATH "nic", "{" SPEC_OF("nic.example.com") "}", 0},
+    {CLAIM_PATH "two",
+     "{'spec':{'devices':{'requests':[{'name':'r','exactly':{'deviceClassName':'nic.example.com'}},"
+     "{'name':'s','exactly':{'deviceClassName':'fpga.example.com'}}]}}}",
+     0},
+    {CLASS_PATH "fpga.example.com",
+     "{'spec':{'selectors':[{'cel':{'expression':'device.driver == \\\"fpga.example.com\\\"'}}]}}",
+     0},
     {CLAIM_PATH "gpu", "{" SPEC_OF("gpu.nvidia.com") "}", 0},
     {CLAIM_PATH "odd", "{" SPEC_OF("odd.example.com") "}", 0},
     {CLAIM_PATH "lost-class", "{" SPEC_OF("lost.example.com") "}", 0},
@@ -90,6 +97,7 @@ static void verdicts(void **state)
 	    /* everything that can be asked at once is */
 	    {"{'name':'a','resourceClaimName':'nic'},{'name':'b','resourceClaimTemplateName':'nics'}",
 	     GQ_VERDICT_ALLOW, 2, ""},
+	    {"{'name':'a','resourceClaimName':'two'}", GQ_VERDICT_ALLOW, 2, ""},
 	    {"{'name':'a','resourceClaimName':'nic'},{'name':'b','resourceClaimName':'gpu'}",
 	     GQ_VERDICT_DENY, 1,
 	     "The resource claim b asks for a device of class gpu.nvidia.com, which may be a GPU"},
