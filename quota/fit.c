@@ -69,11 +69,11 @@ static void check_listed(const struct gq_book *book, int t, const struct gq_part
 		bool listed = gq_class_set_has(&tenant->listed, parts->items[i].class_id);
 		any_listed = any_listed || listed;
 		if (!listed && !parts->items[i].maybe) {
-			add_finding(findings, &(struct gq_finding){
-						  .kind = GQ_FINDING_UNLISTED,
-						  .tenant = t,
-						  .mode = tenant->spec->mode,
-						  .class_id = parts->items[i].class_id});
+			add_finding(findings,
+				    &(struct gq_finding){.kind = GQ_FINDING_UNLISTED,
+							 .tenant = t,
+							 .mode = tenant->spec->mode,
+							 .class_id = parts->items[i].class_id});
 			return;
 		}
 	}
@@ -133,7 +133,8 @@ static void add_holder(struct gq_facts *facts, const char *name, int64_t holds)
 	facts->holders[at].holds = holds;
 }
 
-/* Adds the pods of one namespace that count in the finding's limit; prefix: its name and '/', or "". */
+/* Adds the pods of one namespace that count in the finding's limit; prefix: its name and '/', or
+ * "". */
 static void add_holders_of(const struct gq_book *book, const struct gq_ns *ns, const char *prefix,
 			   unsigned *scanned, struct gq_facts *facts)
 {
@@ -196,8 +197,8 @@ static struct gq_amount limit_left(const struct gq_book_tenant *tenant,
 }
 
 /* So many whole GPUs of what the pod asks for fit in every limit, in both currencies. */
-static int64_t whole_gpus_left(const struct gq_book *book, int tenant,
-			       const struct gq_parts *parts, int64_t wall_s)
+static int64_t whole_gpus_left(const struct gq_book *book, int tenant, const struct gq_parts *parts,
+			       int64_t wall_s)
 {
 	int64_t least = GQ_UNLIMITED;
 
@@ -284,8 +285,8 @@ static bool find_leaf(const struct gq_book *book, const struct gq_slot *slot, in
 }
 
 static void find_other_class(const struct gq_book *book, const struct gq_slot *slot, int tenant,
-			     const struct gq_pod *pod, const struct gq_parts *parts,
-			     int64_t wall_s, struct gq_facts *facts)
+			     const struct gq_pod *pod, const struct gq_parts *parts, int64_t wall_s,
+			     struct gq_facts *facts)
 {
 	struct gq_class_set own = {{0}}, others = {{0}};
 	size_t sure = 0;
@@ -309,8 +310,8 @@ void gq_fit_facts(const struct gq_ledger *ledger, const struct gq_book *book,
 		  const struct gq_pod *pod, const struct gq_parts *parts,
 		  const struct gq_finding *finding, int64_t wall_s, struct gq_facts *ret_facts)
 {
-	*ret_facts = (struct gq_facts){
-	    .finding = *finding, .tenant = tenant, .other_class = GQ_CLASS_NONE};
+	*ret_facts =
+	    (struct gq_facts){.finding = *finding, .tenant = tenant, .other_class = GQ_CLASS_NONE};
 	if (finding->kind != GQ_FINDING_UNLISTED) {
 		if (ns && book->policy->holders != GQ_HOLDERS_NONE)
 			find_holders(ledger, book, ns, ret_facts);
