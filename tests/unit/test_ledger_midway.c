@@ -5,9 +5,9 @@
 #include "quota/ledger_internal.h"
 #include "quota_testing.h"
 
-/* What happens while something larger is under way: between the slices of counting anew, and between
- * a decision's matching of the pod and its charge. The linker puts the test in between: it is called
- * whenever the ledger's lock is let go, and before each matching without the lock. */
+/* What happens while something larger is under way: between the slices of counting anew, and
+ * between a decision's matching of the pod and its charge. The linker puts the test in between: it
+ * is called whenever the ledger's lock is let go, and before each matching without the lock. */
 
 static struct world *world;
 static void (*between)(struct world *w, unsigned call); /* NULL: nothing */
@@ -69,8 +69,12 @@ static void over(void)
 /* As many tenants as an index of an older policy could point behind. */
 #define FILLER(n) "  - {name: filler" n ", namespaces: [f" n "], quota: {L40S: {gpus: 1}}}\n"
 #define FILLERS FILLER("1") FILLER("2") FILLER("3") FILLER("4") FILLER("5") FILLER("6")
-#define RED "  - {name: red, namespaceSelector: {matchLabels: {team: red}}, quota: {A100: {gpus: 99999}}}\n"
-#define BLUE "  - {name: blue, namespaceSelector: {matchLabels: {team: blue}}, quota: {A100: {gpus: 99999}}}\n"
+#define RED                                                                                        \
+	"  - {name: red, namespaceSelector: {matchLabels: {team: red}}, quota: {A100: {gpus: "     \
+	"99999}}}\n"
+#define BLUE                                                                                       \
+	"  - {name: blue, namespaceSelector: {matchLabels: {team: blue}}, quota: {A100: {gpus: "   \
+	"99999}}}\n"
 #define EARLIER "tenants:\n" FILLERS RED BLUE
 #define LATER "classes: {AAA: {}, BBB: {}}\ntenants:\n" BLUE RED
 
@@ -285,9 +289,10 @@ static void nodes_settle_meanwhile(void **state)
 static void reload(struct world *w, unsigned call)
 {
 	if (call == 0)
-		world_policy(w, "classes: {AAA: {}, A00: {match: [{label: pool, values: [big]}]}}\n"
-				"tenants: [{name: other}, {name: team-a, namespaces: [a-train], quota: "
-				"{A00: {gpus: 1}, H100: {gpus: 8}}}]\n");
+		world_policy(
+		    w, "classes: {AAA: {}, A00: {match: [{label: pool, values: [big]}]}}\n"
+		       "tenants: [{name: other}, {name: team-a, namespaces: [a-train], quota: "
+		       "{A00: {gpus: 1}, H100: {gpus: 8}}}]\n");
 }
 
 static void move(struct world *w, unsigned call)
@@ -314,16 +319,16 @@ static void never_still(struct world *w, unsigned call)
 
 static void a_decision_is_worked_out_again(void **state)
 {
-	static const char before[] = "tenants: [{name: team-a, namespaces: [a-train], quota: {A100: "
-				     "{gpus: 8}}}]\n";
+	static const char before[] =
+	    "tenants: [{name: team-a, namespaces: [a-train], quota: {A100: "
+	    "{gpus: 8}}}]\n";
 	struct world *w = world_new(before);
 
 	(void)state;
 	/* the classes' ids are others now, and so is the quota */
 	world_node(w, "b1", "pool=big");
 	during(w, reload, true);
-	enum gq_verdict_kind kind =
-	    CREATE(w, .gpus = 2, .spec = "'nodeSelector':{'pool':'big'}");
+	enum gq_verdict_kind kind = CREATE(w, .gpus = 2, .spec = "'nodeSelector':{'pool':'big'}");
 	over();
 	assert_int_equal(kind, GQ_VERDICT_DENY);
 	assert_non_null(strstr(message_of(w), "team-a may hold 1 A00 GPU and holds 0"));
