@@ -63,8 +63,8 @@ static void put_every_leaf(struct gq_parts *parts, const struct gq_class_table *
 int gq_parts_compute(const struct gq_policy *policy, const struct gq_pod *pod,
 		     const struct gq_candidates *candidates, struct gq_parts *ret_parts)
 {
-	bool every = candidates->unknown || candidates->overflow ||
-		     candidates->source == GQ_FROM_NOTHING;
+	bool every =
+	    candidates->unknown || candidates->overflow || candidates->source == GQ_FROM_NOTHING;
 	size_t room = candidates->n + (every ? gq_class_count(policy->classes) : 0);
 	struct gq_parts parts = {0};
 
@@ -157,8 +157,8 @@ static void limit_change(struct gq_book_limit *limit, const struct gq_count *cou
 	for (int s = 0; s < GQ_STATES; s++) {
 		struct gq_amount *used = &limit->used.by[s];
 		/* never below 0, but by a bug of ours: the recount would tell */
-		*used = add ? gq_amount_add(*used, count->by[s])
-			    : gq_amount_sub(*used, count->by[s]);
+		*used =
+		    add ? gq_amount_add(*used, count->by[s]) : gq_amount_sub(*used, count->by[s]);
 	}
 }
 
@@ -262,8 +262,7 @@ static int add_limits(struct gq_book *book, struct gq_book_tenant *tenant, int64
 {
 	const struct gq_tenant *spec = tenant->spec;
 
-	tenant->limits =
-	    calloc(spec->n_limits + tenant->n_grants + 1, sizeof *tenant->limits);
+	tenant->limits = calloc(spec->n_limits + tenant->n_grants + 1, sizeof *tenant->limits);
 	if (!tenant->limits)
 		return GQ_ENOMEM;
 	for (size_t i = 0; i < spec->n_limits; i++)

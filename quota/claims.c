@@ -56,7 +56,8 @@ static enum gq_claims_verdict check_class(const char *claim, const char *device_
 		gq_explain_claim(message, claim, device_class);
 		return GQ_CLAIMS_REFUSED;
 	}
-	(void)snprintf(path, sizeof path, "/apis/resource.k8s.io/v1/deviceclasses/%s", device_class);
+	(void)snprintf(path, sizeof path, "/apis/resource.k8s.io/v1/deviceclasses/%s",
+		       device_class);
 	const struct gq_read *read =
 	    gq_reads_get(reads, GQ_READ_DEVICE_CLASS, path, gq_device_class_keep);
 	if (!read)

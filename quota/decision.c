@@ -402,7 +402,8 @@ static int charge_make(struct gq_ledger *ledger, const struct gq_create *create,
 	if (ledger->next)
 		code = gq_ledger_charge_refresh(ledger, charge);
 	else
-		charge->parts[ledger->cur->bank] = (struct gq_parts){GQ_STEAL(parts->items), parts->n};
+		charge->parts[ledger->cur->bank] =
+		    (struct gq_parts){GQ_STEAL(parts->items), parts->n};
 	gq_ledger_count(ledger, charge->slot, create->now_ns);
 	if (code)
 		goto fail;
@@ -419,13 +420,14 @@ static bool check_again(struct gq_ledger *ledger, const struct gq_create *create
 {
 	const char *uid = create->pod->uid;
 	struct gq_charge *charge = gq_map_get(ledger->charges, uid, strlen(uid));
-	const struct gq_charge *request = gq_map_get(ledger->requests, create->request_uid,
-						     strlen(create->request_uid));
+	const struct gq_charge *request =
+	    gq_map_get(ledger->requests, create->request_uid, strlen(create->request_uid));
 
 	if (create->dry_run)
 		return false;
 	if (request && request != charge) {
-		gq_message_print(&verdict->message, GQ_LOCALE_EN, GQ_MSG_REQUEST_UID_REUSED, NULL, 0);
+		gq_message_print(&verdict->message, GQ_LOCALE_EN, GQ_MSG_REQUEST_UID_REUSED, NULL,
+				 0);
 		answer(verdict, GQ_VERDICT_DENY, GQ_REASON_REQUEST_UID);
 		return true;
 	}
@@ -493,7 +495,8 @@ static void print_findings(const struct view *view, const struct gq_create *crea
 					 .namespace_ = create->pod->namespace_};
 
 	if (verdict->kind == GQ_VERDICT_DENY) {
-		if (verdict->reason == GQ_REASON_OVER_LIMIT || verdict->reason == GQ_REASON_UNLISTED)
+		if (verdict->reason == GQ_REASON_OVER_LIMIT ||
+		    verdict->reason == GQ_REASON_UNLISTED)
 			gq_explain_finding(&verdict->message, &about, facts);
 		return;
 	}
@@ -532,8 +535,8 @@ static enum outcome decide_in_view(struct gq_ledger *ledger, const struct gq_cre
 			return OUTCOME_DONE;
 	}
 	gq_ledger_lock(ledger);
-	enum outcome outcome = decide_locked(ledger, create, view, &parts, key.data, verdict,
-					     &findings, &facts);
+	enum outcome outcome =
+	    decide_locked(ledger, create, view, &parts, key.data, verdict, &findings, &facts);
 	gq_ledger_unlock(ledger);
 	if (outcome == OUTCOME_DONE)
 		print_findings(view, create, &findings, &facts, verdict);

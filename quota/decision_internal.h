@@ -35,7 +35,7 @@ struct gq_findings {
 
 struct gq_holder {
 	char name[512]; /* of the pod; with its namespace in front when that is another one */
-	int64_t holds; /* in the finding's unit */
+	int64_t holds;  /* in the finding's unit */
 };
 
 /* What an explanation needs, gathered with the lock held and printed without it. */
@@ -44,14 +44,15 @@ struct gq_facts {
 	int tenant; /* of the namespace */
 	struct gq_holder holders[GQ_HOLDERS_MAX];
 	size_t n_holders;
-	bool holders_cut;    /* the namespace has more of them */
-	int64_t fewer_gpus;  /* so many whole GPUs would fit; 0 none, or it does not ask for whole ones */
-	int other_class;     /* a leaf where it would fit; GQ_CLASS_NONE */
-	int other_named;     /* as the tenant's quota names it */
-	int64_t other_free;  /* shares */
-	bool narrows;        /* other_class is among the pod's own candidates */
-	bool several;        /* the pod may land on several classes */
-	bool surges;         /* an older ReplicaSet of the pod's Deployment still holds some */
+	bool holders_cut;   /* the namespace has more of them */
+	int64_t fewer_gpus; /* so many whole GPUs would fit; 0 none, or it does not ask for whole
+			       ones */
+	int other_class;    /* a leaf where it would fit; GQ_CLASS_NONE */
+	int other_named;    /* as the tenant's quota names it */
+	int64_t other_free; /* shares */
+	bool narrows;       /* other_class is among the pod's own candidates */
+	bool several;       /* the pod may land on several classes */
+	bool surges;        /* an older ReplicaSet of the pod's Deployment still holds some */
 };
 
 /* ---- fit.c (ledger.lock held) ---- */

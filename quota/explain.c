@@ -125,7 +125,7 @@ static void print_holders(struct gq_buf *out, const struct gq_explain *about,
 	}
 	print_amount(&rest, finding, more);
 	enum gq_message_id id = facts->n_holders == 0 ? GQ_MSG_HOLDERS_ELSEWHERE
-				: more == 0	      ? GQ_MSG_HOLDERS
+				: more == 0           ? GQ_MSG_HOLDERS
 				: facts->holders_cut  ? GQ_MSG_HOLDERS_CUT
 						      : GQ_MSG_HOLDERS_MORE;
 	gq_buf_puts(out, "\n");
@@ -169,12 +169,11 @@ static void print_fit(struct gq_buf *out, const struct gq_explain *about,
 		gq_node_snapshot_match(about->snapshot, about->pod, &candidates);
 		print_classes(&classes, about, &candidates);
 	}
-	enum gq_message_id id = class_name[0] && facts->narrows ? GQ_MSG_FIT_NARROW
-				: class_name[0] && facts->fewer_gpus > 0
-				    ? GQ_MSG_FIT_FEWER_OR_CLASS
-				: class_name[0]		 ? GQ_MSG_FIT_CLASS
-				: facts->fewer_gpus > 0 ? GQ_MSG_FIT_FEWER
-							 : GQ_MSG_FIT_NONE;
+	enum gq_message_id id = class_name[0] && facts->narrows          ? GQ_MSG_FIT_NARROW
+				: class_name[0] && facts->fewer_gpus > 0 ? GQ_MSG_FIT_FEWER_OR_CLASS
+				: class_name[0]                          ? GQ_MSG_FIT_CLASS
+				: facts->fewer_gpus > 0                  ? GQ_MSG_FIT_FEWER
+									 : GQ_MSG_FIT_NONE;
 	PRINT(out, id, {"gpus", text(&gpus)}, {"class", class_name}, {"free", text(&free_gpus)},
 	      {"label", label}, {"value", value}, {"classes", text(&classes)});
 }

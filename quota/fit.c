@@ -75,11 +75,11 @@ static void check_listed(const struct gq_book *book, int t, const struct gq_part
 		bool listed = gq_class_set_has(&tenant->listed, parts->items[i].class_id);
 		any_listed = any_listed || listed;
 		if (!listed && !parts->items[i].maybe) {
-			add_finding(findings, &(struct gq_finding){
-						  .kind = GQ_FINDING_UNLISTED,
-						  .tenant = t,
-						  .mode = tenant->spec->mode,
-						  .class_id = parts->items[i].class_id});
+			add_finding(findings,
+				    &(struct gq_finding){.kind = GQ_FINDING_UNLISTED,
+							 .tenant = t,
+							 .mode = tenant->spec->mode,
+							 .class_id = parts->items[i].class_id});
 			return;
 		}
 	}
@@ -141,8 +141,8 @@ static void add_holder(struct gq_facts *facts, const char *name, int64_t holds)
 	facts->holders[at].holds = holds;
 }
 
-/* Whether two pods are of different ReplicaSets of one Deployment, whose names differ only behind the
- * last '-': then the Deployment is rolling. */
+/* Whether two pods are of different ReplicaSets of one Deployment, whose names differ only behind
+ * the last '-': then the Deployment is rolling. */
 static bool other_revision(const struct gq_pod *pod, const struct gq_slot *slot)
 {
 	const struct gq_owner *own = &pod->owner;
@@ -163,7 +163,8 @@ static bool other_revision(const struct gq_pod *pod, const struct gq_slot *slot)
 	return false;
 }
 
-/* Adds the pods of one namespace that count in the finding's limit; prefix: its name and '/', or "". */
+/* Adds the pods of one namespace that count in the finding's limit; prefix: its name and '/', or
+ * "". */
 static void add_holders_of(const struct gq_book *book, const struct gq_ns *ns, const char *prefix,
 			   const struct gq_pod *pod, unsigned *scanned, struct gq_facts *facts)
 {
@@ -316,8 +317,8 @@ static bool find_leaf(const struct gq_book *book, const struct gq_slot *slot, in
 }
 
 static void find_other_class(const struct gq_book *book, const struct gq_slot *slot, int tenant,
-			     const struct gq_pod *pod, const struct gq_parts *parts,
-			     int64_t wall_s, struct gq_facts *facts)
+			     const struct gq_pod *pod, const struct gq_parts *parts, int64_t wall_s,
+			     struct gq_facts *facts)
 {
 	struct gq_class_set own = {{0}}, others = {{0}};
 	size_t sure = 0;
@@ -341,8 +342,8 @@ void gq_fit_facts(const struct gq_ledger *ledger, const struct gq_book *book,
 		  const struct gq_pod *pod, const struct gq_parts *parts,
 		  const struct gq_finding *finding, int64_t wall_s, struct gq_facts *ret_facts)
 {
-	*ret_facts = (struct gq_facts){
-	    .finding = *finding, .tenant = tenant, .other_class = GQ_CLASS_NONE};
+	*ret_facts =
+	    (struct gq_facts){.finding = *finding, .tenant = tenant, .other_class = GQ_CLASS_NONE};
 	if (finding->kind != GQ_FINDING_UNLISTED) {
 		if (ns) /* whether they are named is the policy's, and explain.c's */
 			find_holders(ledger, book, ns, pod, ret_facts);

@@ -155,7 +155,8 @@ static struct gq_node_entry *node_get(struct gq_ledger *ledger, const char *name
 		entry->read = gq_node_snapshot_read(ledger->cur->snapshot, name);
 	entry->read.label = entry->read.value = NULL;
 	gq_list_init(&entry->charges);
-	if (!entry->name || gq_map_put(ledger->nodes, entry->name, strlen(entry->name), entry, NULL)) {
+	if (!entry->name ||
+	    gq_map_put(ledger->nodes, entry->name, strlen(entry->name), entry, NULL)) {
 		free(entry->name);
 		free(entry);
 		return NULL;
@@ -197,8 +198,9 @@ static bool tells_less(const struct gq_ledger *ledger, const struct gq_node *sta
 	const struct gq_class_table *classes = ledger->cur->policy->classes;
 	for (int i = 0; i < 2; i++)
 		if (nodes[i])
-			told[i] = gq_class_read_labels(classes, nodes[i]->labels, nodes[i]->n_labels)
-				      .class_id;
+			told[i] =
+			    gq_class_read_labels(classes, nodes[i]->labels, nodes[i]->n_labels)
+				.class_id;
 	if (told[0] == told[1] || told[1] == GQ_CLASS_NONE)
 		return false;
 	return told[0] == GQ_CLASS_NONE || gq_class_inside(classes, told[1], told[0]);
@@ -355,8 +357,8 @@ static int parts_new(const struct gq_ledger *ledger, const struct gq_pod *pod,
 	struct gq_book *const books[] = {ledger->cur, ledger->next};
 
 	for (size_t i = 0; i < 2; i++) {
-		if (books[i] && gq_ledger_charge_parts(books[i], pod, bind_node,
-						       &ret_parts[books[i]->bank])) {
+		if (books[i] &&
+		    gq_ledger_charge_parts(books[i], pod, bind_node, &ret_parts[books[i]->bank])) {
 			gq_parts_done(&ret_parts[0]);
 			gq_parts_done(&ret_parts[1]);
 			return GQ_ENOMEM;
@@ -399,8 +401,8 @@ static enum gq_charge_state seen_state(const struct gq_pod *pod)
 static int charge_update(struct gq_ledger *ledger, struct gq_charge *charge,
 			 const struct gq_pod *pod)
 {
-	/* A pod's requests and constraints can't change after creation but for the scheduling gates'
-	 * narrowing of its selectors, and then it is pending. */
+	/* A pod's requests and constraints can't change after creation but for the scheduling
+	 * gates' narrowing of its selectors, and then it is pending. */
 	bool same = (charge->state == GQ_STATE_BOUND || charge->state == GQ_STATE_TERMINATING) &&
 		    !charge->bind_node && strcmp(charge->pod->node_name, pod->node_name) == 0;
 	const char *bind_node = pod->node_name[0] ? NULL : charge->bind_node;
@@ -507,8 +509,7 @@ static void slot_sweep(struct gq_ledger *ledger, struct gq_slot *slot, int64_t n
 		struct gq_charge *gone = NULL;
 		for (struct gq_list *at = slot->charges.next; at != &slot->charges; at = at->next) {
 			struct gq_charge *charge = gq_list_entry(at, struct gq_charge, in_slot);
-			if (charge->watched &&
-			    charge->list_epoch != ledger->epoch[GQ_PODS]) {
+			if (charge->watched && charge->list_epoch != ledger->epoch[GQ_PODS]) {
 				gone = charge;
 				break;
 			}
@@ -544,7 +545,8 @@ static void sweep_pods(struct gq_ledger *ledger, int64_t now_ns)
 static void sweep_nodes(struct gq_ledger *ledger)
 {
 	gq_ledger_lock(ledger);
-	for (struct gq_list *at = ledger->all_nodes.next, *then; at != &ledger->all_nodes; at = then) {
+	for (struct gq_list *at = ledger->all_nodes.next, *then; at != &ledger->all_nodes;
+	     at = then) {
 		struct gq_node_entry *entry = gq_list_entry(at, struct gq_node_entry, in_all);
 		then = at->next;
 		if (entry->node && entry->list_epoch != ledger->epoch[GQ_NODES]) {
@@ -609,7 +611,8 @@ void gq_ledger_free(struct gq_ledger *ledger)
 	if (!ledger)
 		return;
 	while (ledger->charges && !gq_list_empty(&ledger->all_slots)) {
-		struct gq_slot *slot = gq_list_entry(ledger->all_slots.next, struct gq_slot, in_all);
+		struct gq_slot *slot =
+		    gq_list_entry(ledger->all_slots.next, struct gq_slot, in_all);
 		struct gq_list *first = slot->charges.next;
 		gq_ledger_charge_remove(ledger, gq_list_entry(first, struct gq_charge, in_slot), 0);
 	}

@@ -12,15 +12,15 @@
  * reserve.c (reservations and how they end), usage.c and decision.c. Everything here is guarded by
  * ledger.lock unless it says otherwise. */
 
-/* No single pod adds more than this to a total, so that 64 bits hold any sum and GQ_UNLIMITED, which
- * can't be taken back out of a sum, never gets into one. 2^46 shares are 13 million GPUs. */
+/* No single pod adds more than this to a total, so that 64 bits hold any sum and GQ_UNLIMITED,
+ * which can't be taken back out of a sum, never gets into one. 2^46 shares are 13 million GPUs. */
 #define GQ_CHARGE_CAP (INT64_C(1) << 46)
 
 struct gq_list {
 	struct gq_list *prev, *next;
 };
 
-#define gq_list_entry(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+#define gq_list_entry(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 static inline void gq_list_init(struct gq_list *list)
 {
@@ -68,7 +68,7 @@ struct gq_book_tenant {
 	int parent;
 	struct gq_book_limit *limits;
 	size_t n_limits;
-	struct gq_class_set listed; /* leaves that some limit of the tenant itself holds */
+	struct gq_class_set listed;     /* leaves that some limit of the tenant itself holds */
 	const struct gq_grant **grants; /* the tenant's own, among book->grants */
 	size_t n_grants;
 };
@@ -81,7 +81,7 @@ struct gq_book {
 	struct gq_book_tenant *tenants;
 	size_t n_tenants;
 	const struct gq_grant **grants; /* sorted by tenant */
-	unsigned bank; /* which of the two parts[] and assign[] belong to this book */
+	unsigned bank;           /* which of the two parts[] and assign[] belong to this book */
 	struct gq_map *named;    /* namespace -> struct gq_tenancy_name */
 	struct gq_map *selected; /* "key=value" -> struct gq_tenancy_bucket */
 	struct gq_tenancy *tenancy;
@@ -92,8 +92,8 @@ struct gq_book {
 /* What a charge counts as on one leaf class. */
 struct gq_part {
 	int class_id;
-	/* Not known to be possible: counted only to be safe, so that a class which the tenant has no
-	 * quota for does not refuse the pod. */
+	/* Not known to be possible: counted only to be safe, so that a class which the tenant has
+	 * no quota for does not refuse the pod. */
 	bool maybe;
 	struct gq_amount amount;
 };
@@ -113,13 +113,14 @@ struct gq_owner_attempts {
 struct gq_charge {
 	const struct gq_pod *pod; /* reference */
 	enum gq_charge_state state;
-	bool proposed; /* RESERVED, and its ticket is not committed yet */
+	bool proposed;   /* RESERVED, and its ticket is not committed yet */
 	uint64_t ticket; /* 0: none open */
 	struct gq_slot *slot;
 	struct gq_list in_slot;
 	struct gq_list in_node;  /* of the node it is bound to */
 	struct gq_list in_owner; /* of its owner's attempts, while reserved */
-	/* In ledger.waiting until the watch tells: reserved, found by a GET only, or bind_node set. */
+	/* In ledger.waiting until the watch tells: reserved, found by a GET only, or bind_node set.
+	 */
 	struct gq_list waiting;
 	struct gq_parts parts[2];
 	struct gq_node_entry *node; /* of pod->node_name, or NULL */
@@ -131,7 +132,7 @@ struct gq_charge {
 	 * built-in ones never change. Not known for a pod that the watch showed first. */
 	struct gq_class_set admitted;
 	bool admitted_known;
-	int64_t answered_ns; /* last answer that allowed it (or its binding) */
+	int64_t answered_ns;    /* last answer that allowed it (or its binding) */
 	int64_t probe_after_ns; /* next time to ask the API server */
 	bool probing;
 	bool found_absent; /* a GET begun after the grace did not show it */
@@ -177,7 +178,8 @@ struct gq_ns {
 	struct gq_list in_all;
 };
 
-/* What is known of a node, and who is bound to it. Lives while the node does or a charge is bound. */
+/* What is known of a node, and who is bound to it. Lives while the node does or a charge is bound.
+ */
 struct gq_node_entry {
 	char *name;
 	struct gq_node *node;     /* NULL: gone, or not seen yet */
@@ -197,8 +199,8 @@ struct gq_ledger {
 	bool synced;
 	struct gq_book *cur;  /* NULL: no policy yet */
 	struct gq_book *next; /* being built */
-	/* Changes when an assignment, the snapshot or the book does: what was worked out without the
-	 * lock holds only while this stays. */
+	/* Changes when an assignment, the snapshot or the book does: what was worked out without
+	 * the lock holds only while this stays. */
 	uint64_t generation;
 	uint64_t next_ticket;
 	uint64_t node_generation;
@@ -217,7 +219,8 @@ struct gq_ledger {
 	struct gq_list all_namespaces;
 	struct gq_list all_nodes;
 	struct gq_list waiting;
-	/* Where the one walk over each list (under build_lock) goes on; removals step it forward. */
+	/* Where the one walk over each list (under build_lock) goes on; removals step it forward.
+	 */
 	struct gq_list *slot_cursor;
 	struct gq_list *ns_cursor;
 	struct gq_list *node_cursor;
@@ -301,8 +304,8 @@ int gq_ledger_charge_parts(const struct gq_book *book, const struct gq_pod *pod,
 int gq_ledger_charge_refresh(struct gq_ledger *ledger, struct gq_charge *charge);
 /* NULL when there is none. */
 struct gq_slot *gq_ledger_slot_find(struct gq_ledger *ledger, const char *ns, const char *name);
-/* A charge for a pod that has none: state RESERVED, no parts yet, so it counts nothing. NULL: out of
- * memory. */
+/* A charge for a pod that has none: state RESERVED, no parts yet, so it counts nothing. NULL: out
+ * of memory. */
 struct gq_charge *gq_ledger_charge_new(struct gq_ledger *ledger, const struct gq_pod *pod);
 void gq_ledger_charge_remove(struct gq_ledger *ledger, struct gq_charge *charge, int64_t now_ns);
 void gq_ledger_state_set(struct gq_ledger *ledger, struct gq_charge *charge,

@@ -238,9 +238,8 @@ static void assign_namespaces(struct gq_ledger *ledger, const struct moves *move
 		ledger->ns_cursor = ledger->ns_cursor->next;
 		int before = cur ? ns->assign[cur->bank].tenant : -1;
 		if (ns->assigned_in != ledger->build)
-			ns->assign[next->bank] =
-			    gq_tenancy_assign(next, ns->name, ns->object,
-					      before < 0 ? -1 : moves->tenants[before]);
+			ns->assign[next->bank] = gq_tenancy_assign(
+			    next, ns->name, ns->object, before < 0 ? -1 : moves->tenants[before]);
 		ns->assigned_in = ledger->build;
 		breathe(ledger, n++);
 	}
@@ -276,11 +275,12 @@ static bool count_equal(const struct gq_count *a, const struct gq_count *b)
 }
 
 /* Takes over what a limit has counted until now, since a counter never goes back. */
-static void carry_seconds(struct gq_book_limit *new, const struct gq_book_limit *old, int64_t now_ns)
+static void carry_seconds(struct gq_book_limit *new, const struct gq_book_limit *old,
+			  int64_t now_ns)
 {
-	new->bound_share_s = old->bound_share_s +
-			     (double)old->used.by[GQ_STATE_BOUND].shares *
-				 ((double)(now_ns - old->bound_since_ns) / (double)GQ_NS_PER_S);
+	new->bound_share_s =
+	    old->bound_share_s + (double)old->used.by[GQ_STATE_BOUND].shares *(
+				     (double)(now_ns - old->bound_since_ns) / (double)GQ_NS_PER_S);
 	new->bound_since_ns = now_ns;
 }
 
@@ -293,7 +293,7 @@ static unsigned carry_over(struct gq_ledger *ledger, const struct moves *moves, 
 		const struct gq_book_tenant *old = &ledger->cur->tenants[t];
 		int to = moves->tenants[t];
 		struct gq_book_tenant *new = to < 0 ? NULL : &ledger->next->tenants[to];
-		for (size_t i = 0; new && i < old->n_limits; i++) {
+		for (size_t i = 0; new &&i < old->n_limits; i++) {
 			int id = moves->classes[old->limits[i].class_id];
 			for (size_t k = 0; k < new->n_limits; k++) {
 				if (new->limits[k].class_id != id)
@@ -330,8 +330,8 @@ static int build(struct gq_ledger *ledger, const struct moves *moves, int64_t no
 	return 0;
 }
 
-int gq_ledger_rebuild_held(struct gq_ledger *ledger, const struct gq_policy *policy,
-			   int64_t now_ns, unsigned *ret_drift, struct gq_err *err)
+int gq_ledger_rebuild_held(struct gq_ledger *ledger, const struct gq_policy *policy, int64_t now_ns,
+			   unsigned *ret_drift, struct gq_err *err)
 {
 	struct gq_node_snapshot *snapshot GQ_CLEANUP(gq_cleanup_node_snapshot) = NULL;
 	struct gq_book *cur = ledger->cur; /* only changes under build_lock */

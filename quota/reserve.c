@@ -197,8 +197,8 @@ void gq_reserve_hurry(struct gq_ledger *ledger, const char *owner_key, int64_t n
 {
 	struct gq_owner_attempts *owner = gq_map_get(ledger->owners, owner_key, strlen(owner_key));
 
-	for (struct gq_list *at = owner ? owner->charges.next : NULL; owner && at != &owner->charges;
-	     at = at->next) {
+	for (struct gq_list *at = owner ? owner->charges.next : NULL;
+	     owner && at != &owner->charges; at = at->next) {
 		struct gq_charge *charge = gq_list_entry(at, struct gq_charge, in_owner);
 		/* once: after an answer the next probe is at the end of the grace */
 		if (!charge->hurried && now_ns - charge->answered_ns > HURRY_NS) {
@@ -226,8 +226,8 @@ static int bind_end(struct gq_ledger *ledger, struct gq_charge *charge, int64_t 
 	return 0;
 }
 
-static int probe_found(struct gq_ledger *ledger, struct gq_charge *charge,
-		       const struct gq_pod *pod, int64_t begun_ns, int64_t now_ns)
+static int probe_found(struct gq_ledger *ledger, struct gq_charge *charge, const struct gq_pod *pod,
+		       int64_t begun_ns, int64_t now_ns)
 {
 	bool bind_over = charge->bind_node && !pod->node_name[0] &&
 			 begun_ns >= charge->answered_ns + ledger->ttl_ns;

@@ -5,8 +5,8 @@
 #include "quota/ledger_internal.h"
 
 /* Which tenant a namespace belongs to. Names are one look-up. A selector is filed under one of its
- * key=value pairs, so that only the tenants that could match a namespace's labels are looked at; the
- * few selectors without such a pair are tried each time. */
+ * key=value pairs, so that only the tenants that could match a namespace's labels are looked at;
+ * the few selectors without such a pair are tried each time. */
 
 #define KEY_MAX_BYTES 1024
 
@@ -62,8 +62,7 @@ static struct gq_tenancy_bucket *bucket_get(struct gq_map *selected, const char 
 	if (!bucket)
 		return NULL;
 	bucket->key = strdup(key);
-	if (!bucket->key ||
-	    gq_map_put(selected, bucket->key, strlen(bucket->key), bucket, NULL)) {
+	if (!bucket->key || gq_map_put(selected, bucket->key, strlen(bucket->key), bucket, NULL)) {
 		bucket_free(bucket);
 		return NULL;
 	}
@@ -216,9 +215,8 @@ static void ns_assign(struct gq_ledger *ledger, struct gq_ns *ns)
 	for (int i = 0; i < 2; i++) {
 		const struct gq_book *book = ns_book(ledger, ns, i);
 		if (book)
-			ns->assign[book->bank] =
-			    gq_tenancy_assign(book, ns->name, ns->object,
-					      ns->assign[book->bank].tenant);
+			ns->assign[book->bank] = gq_tenancy_assign(book, ns->name, ns->object,
+								   ns->assign[book->bank].tenant);
 	}
 	ledger->generation++;
 }
@@ -300,8 +298,8 @@ static void ns_set_object(struct gq_ledger *ledger, struct gq_ns *ns,
 
 /* Applies new labels. False, and nothing done: its charges would move and are too many to be moved
  * under the lock while others decide. */
-static bool ns_update(struct gq_ledger *ledger, struct gq_ns *ns,
-		      const struct gq_namespace *object, int64_t now_ns)
+static bool ns_update(struct gq_ledger *ledger, struct gq_ns *ns, const struct gq_namespace *object,
+		      int64_t now_ns)
 {
 	bool changes, moves = ns_moves(ledger, ns, object, &changes);
 
@@ -374,8 +372,8 @@ void gq_ledger_namespace_gone(struct gq_ledger *ledger, const char *name)
 void gq_ledger_ns_sweep(struct gq_ledger *ledger)
 {
 	gq_ledger_lock(ledger);
-	for (struct gq_list *at = ledger->all_namespaces.next, *then;
-	     at != &ledger->all_namespaces; at = then) {
+	for (struct gq_list *at = ledger->all_namespaces.next, *then; at != &ledger->all_namespaces;
+	     at = then) {
 		struct gq_ns *ns = gq_list_entry(at, struct gq_ns, in_all);
 		then = at->next;
 		if (ns->object && ns->list_epoch != ledger->epoch[GQ_NAMESPACES])

@@ -6,16 +6,15 @@
 
 struct gq_amount gq_usage_used(const struct gq_usage_limit *limit)
 {
-	struct gq_amount used = gq_amount_add(limit->used[GQ_STATE_PENDING],
-					      limit->used[GQ_STATE_BOUND]);
+	struct gq_amount used =
+	    gq_amount_add(limit->used[GQ_STATE_PENDING], limit->used[GQ_STATE_BOUND]);
 
 	return gq_amount_add(used, limit->used[GQ_STATE_TERMINATING]);
 }
 
 struct gq_amount gq_usage_free(const struct gq_usage_limit *limit)
 {
-	struct gq_amount held =
-	    gq_amount_add(gq_usage_used(limit), limit->used[GQ_STATE_RESERVED]);
+	struct gq_amount held = gq_amount_add(gq_usage_used(limit), limit->used[GQ_STATE_RESERVED]);
 
 	return gq_amount_sub(limit->most, held);
 }
@@ -50,9 +49,9 @@ static int copy_tenant(const struct gq_book *book, size_t t, int64_t now_ns, int
 		copy->most = gq_book_most(limit, from, wall_s);
 		memcpy(copy->used, limit->used.by, sizeof copy->used);
 		double since_s = (double)(now_ns - limit->bound_since_ns) / (double)GQ_NS_PER_S;
-		double shares = limit->bound_share_s +
-				(double)limit->used.by[GQ_STATE_BOUND].shares *
-				    (since_s > 0 ? since_s : 0);
+		double shares =
+		    limit->bound_share_s +
+		    (double)limit->used.by[GQ_STATE_BOUND].shares * (since_s > 0 ? since_s : 0);
 		copy->bound_gpu_seconds = shares / (double)GQ_SHARES_PER_GPU;
 	}
 	*ret_tenant = to;
@@ -77,10 +76,10 @@ static int copy_uncharged(struct gq_ledger *ledger, struct gq_usage *usage)
 		char *name = strdup(ns->name);
 		if (!name)
 			return GQ_ENOMEM;
-		usage->uncharged[usage->n_uncharged++] = (struct gq_usage_uncharged){
-		    .namespace_ = name,
-		    .pods = assign->tenant < 0 ? ns->n_slots : 0,
-		    .ambiguous = ambiguous};
+		usage->uncharged[usage->n_uncharged++] =
+		    (struct gq_usage_uncharged){.namespace_ = name,
+						.pods = assign->tenant < 0 ? ns->n_slots : 0,
+						.ambiguous = ambiguous};
 	}
 	return 0;
 }

@@ -1,7 +1,8 @@
-/* What one decision costs, beside a ledger that holds 100, 10,000 and 100,000 pods on 5,000 nodes of
- * 50 label sets, of 20 tenants. Prints p50 and p99 of gq_decide_create() and of the rest of a pod's
- * life, and how p99 grows; and what a decision waits while everything is counted anew. Each figure is
- * the lowest of several batches, since neighbours on the machine only ever slow one down. */
+/* What one decision costs, beside a ledger that holds 100, 10,000 and 100,000 pods on 5,000 nodes
+ * of 50 label sets, of 20 tenants. Prints p50 and p99 of gq_decide_create() and of the rest of a
+ * pod's life, and how p99 grows; and what a decision waits while everything is counted anew. Each
+ * figure is the lowest of several batches, since neighbours on the machine only ever slow one down.
+ */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
@@ -47,12 +48,13 @@ static struct gq_policy *make_policy(void)
 	gq_buf_puts(&yaml, "apiVersion: config.gpuquota.io/v1alpha1\nkind: QuotaPolicy\ntenants:\n"
 			   "  - {name: everybody, quota: {\"*\": {gpus: 10000000}}}\n");
 	for (int t = 0; t < TENANTS; t++)
-		gq_buf_printf(&yaml,
-			      "  - {name: t%d, parent: everybody, namespaceSelector: {matchLabels: "
-			      "{team: t%d}}, quota: {A100: {gpus: 1000000, memory: 100000000Gi}, "
-			      "H100: {gpus: 1000000}, H200: {gpus: 1000000}, L40S: {gpus: 1000000}, "
-			      "\"*\": {gpus: 1000000}}}\n",
-			      t, t);
+		gq_buf_printf(
+		    &yaml,
+		    "  - {name: t%d, parent: everybody, namespaceSelector: {matchLabels: "
+		    "{team: t%d}}, quota: {A100: {gpus: 1000000, memory: 100000000Gi}, "
+		    "H100: {gpus: 1000000}, H200: {gpus: 1000000}, L40S: {gpus: 1000000}, "
+		    "\"*\": {gpus: 1000000}}}\n",
+		    t, t);
 	if (gq_policy_parse(yaml.data, yaml.len, "bench", &policy, &problems, &err))
 		fail("policy", &err);
 	return policy;
@@ -83,8 +85,8 @@ static void add_namespaces(struct gq_ledger *ledger)
 		struct gq_namespace *ns = NULL;
 		struct gq_err err;
 		(void)snprintf(json, sizeof json,
-			       "{\"metadata\":{\"name\":\"ns-%d\",\"labels\":{\"team\":\"t%d\"}}}", n,
-			       n % TENANTS);
+			       "{\"metadata\":{\"name\":\"ns-%d\",\"labels\":{\"team\":\"t%d\"}}}",
+			       n, n % TENANTS);
 		if (gq_namespace_decode(json, strlen(json), &ns, &err) ||
 		    gq_ledger_namespace_seen(ledger, ns, 0, &err))
 			fail("namespace", &err);
@@ -106,13 +108,14 @@ static struct gq_pod *make_pod(const char *name, int i, bool bound)
 		      "\"nvidia.com/gpu\":\"1\"}}}]",
 		      name, i % (TENANTS * 5), name);
 	if (i % 3 == 0)
-		gq_buf_printf(&json,
-			      ",\"affinity\":{\"nodeAffinity\":{"
-			      "\"requiredDuringSchedulingIgnoredDuringExecution\":{"
-			      "\"nodeSelectorTerms\":[{\"matchExpressions\":[{\"key\":"
-			      "\"nvidia.com/gpu.product\",\"operator\":\"In\",\"values\":[\"%s\",\"%s\"]}"
-			      "]}]}}}",
-			      products[product], products[(product + 1) % PRODUCTS]);
+		gq_buf_printf(
+		    &json,
+		    ",\"affinity\":{\"nodeAffinity\":{"
+		    "\"requiredDuringSchedulingIgnoredDuringExecution\":{"
+		    "\"nodeSelectorTerms\":[{\"matchExpressions\":[{\"key\":"
+		    "\"nvidia.com/gpu.product\",\"operator\":\"In\",\"values\":[\"%s\",\"%s\"]}"
+		    "]}]}}}",
+		    products[product], products[(product + 1) % PRODUCTS]);
 	else if (i % 10)
 		gq_buf_printf(&json, ",\"nodeSelector\":{\"nvidia.com/gpu.product\":\"%s\"}",
 			      products[product]);
@@ -251,10 +254,11 @@ static double bench(const struct gq_policy *policy, int pods, struct times *time
 	for (int i = 0; i < ROUNDS; i++)
 		times->decide[i] = cycle(ledger, i, &times->rest[i]);
 	double p99 = best_of_batches(times->decide, 0.99);
-	printf("%6d pods: decision p50 %.1f us, p99 %.1f us; commit, seen, bound, gone p50 %.1f us, "
-	       "p99 %.1f us\n",
-	       pods, best_of_batches(times->decide, 0.5), p99, best_of_batches(times->rest, 0.5),
-	       best_of_batches(times->rest, 0.99));
+	printf(
+	    "%6d pods: decision p50 %.1f us, p99 %.1f us; commit, seen, bound, gone p50 %.1f us, "
+	    "p99 %.1f us\n",
+	    pods, best_of_batches(times->decide, 0.5), p99, best_of_batches(times->rest, 0.5),
+	    best_of_batches(times->rest, 0.99));
 	bench_while_counting(ledger, times);
 	gq_ledger_free(ledger);
 	return p99;

@@ -1,13 +1,15 @@
 # The ledger and the decision; ledger_fixture.h tells a ledger what a cluster looks like. Of the last
-# three, chance has one thread (test_ledger_model), threads have all (test_ledger_stress), and one
-# has too little memory (test_ledger_memory).
+# four, one has too little memory, one steps in between the slices of larger work, one is a random
+# life against a naive model, and one has a thread for everything.
 gq_unit_test(amount LINKS gq_quota)
 foreach(name book claims decision explain fit ledger rebuild reserve tenancy usage
-    ledger_memory ledger_model ledger_stress)
+    ledger_memory ledger_midway ledger_model ledger_stress)
   gq_unit_test(${name} LINKS gq_quota SOURCES ledger_fixture.c)
 endforeach()
 gq_fail_alloc(ledger_memory)
 target_link_options(test_ledger_memory PRIVATE -Wl,--wrap=strdup)
+target_link_options(test_ledger_midway PRIVATE
+  -Wl,--wrap=pthread_mutex_unlock,--wrap=gq_node_snapshot_match)
 
 add_executable(bench_decision ${PROJECT_SOURCE_DIR}/tests/bench/bench_decision.c)
 target_link_libraries(bench_decision PRIVATE gq_flags gq_quota)

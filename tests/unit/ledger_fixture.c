@@ -163,7 +163,8 @@ void world_policy(struct world *w, const char *yaml)
 void world_node_unsettled(struct world *w, const char *name, const char *labels,
 			  const char *resources)
 {
-	struct gq_node *node GQ_CLEANUP(gq_cleanup_node) = fixture_node(name, labels, resources, "");
+	struct gq_node *node GQ_CLEANUP(gq_cleanup_node) =
+	    fixture_node(name, labels, resources, "");
 	struct gq_err err;
 
 	assert_non_null(node);

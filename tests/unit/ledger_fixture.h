@@ -17,7 +17,8 @@
 #include "quota/ledger.h"
 
 /* A ledger with a cluster around it, as its tests tell it: pods, nodes and namespaces from short
- * descriptions, through the decoders that every object takes; time moves only when a test says so. */
+ * descriptions, through the decoders that every object takes; time moves only when a test says so.
+ */
 
 #define S GQ_NS_PER_S
 
@@ -116,8 +117,8 @@ enum gq_verdict_kind world_bind(struct world *w, const struct pod_spec *spec, co
 		enum gq_verdict_kind kind_ = CREATE(w, __VA_ARGS__);                               \
 		if (kind_ != GQ_VERDICT_DENY || (w)->verdict.reason != (why) ||                    \
 		    !strstr(message_of(w), text))                                                  \
-			fail_msg("verdict %d, %s: %s", kind_,                                      \
-				 gq_reason_name((w)->verdict.reason), message_of(w));              \
+			fail_msg("verdict %d, %s: %s", kind_, gq_reason_name((w)->verdict.reason), \
+				 message_of(w));                                                   \
 	} while (0)
 
 /* Allowed and seen at once. */

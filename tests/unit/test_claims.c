@@ -21,12 +21,22 @@ struct object {
 	"'spec':{'devices':{'requests':[{'name':'r','exactly':{'deviceClassName':'" class_name     \
 	"'}}]}}"
 #define NIC_CLASS                                                                                  \
-	{CLASS_PATH "nic.example.com",                                                             \
-	 "{'spec':{'selectors':[{'cel':{'expression':'device.driver == \\\"nic.example.com\\\"'}}]}}", \
-	 0}
+	{                                                                                          \
+		CLASS_PATH "nic.example.com",                                                      \
+		    "{'spec':{'selectors':[{'cel':{'expression':'device.driver == "                \
+		    "\\\"nic.example.com\\\"'}}]}}",                                               \
+		    0                                                                              \
+	}
 
 static const struct object objects[] = {
     {CLAIM_PATH "nic", "{" SPEC_OF("nic.example.com") "}", 0},
+    {CLAIM_PATH "two",
+     "{'spec':{'devices':{'requests':[{'name':'r','exactly':{'deviceClassName':'nic.example.com'}},"
+     "{'name':'s','exactly':{'deviceClassName':'fpga.example.com'}}]}}}",
+     0},
+    {CLASS_PATH "fpga.example.com",
+     "{'spec':{'selectors':[{'cel':{'expression':'device.driver == \\\"fpga.example.com\\\"'}}]}}",
+     0},
     {CLAIM_PATH "gpu", "{" SPEC_OF("gpu.nvidia.com") "}", 0},
     {CLAIM_PATH "odd", "{" SPEC_OF("odd.example.com") "}", 0},
     {CLAIM_PATH "lost-class", "{" SPEC_OF("lost.example.com") "}", 0},
@@ -88,8 +98,10 @@ static void verdicts(void **state)
 	    {"{'name':'a','resourceClaimName':'nic'}", GQ_VERDICT_ALLOW, 2, ""},
 	    {"{'name':'a','resourceClaimTemplateName':'nics'}", GQ_VERDICT_ALLOW, 2, ""},
 	    /* everything that can be asked at once is */
-	    {"{'name':'a','resourceClaimName':'nic'},{'name':'b','resourceClaimTemplateName':'nics'}",
+	    {"{'name':'a','resourceClaimName':'nic'},{'name':'b','resourceClaimTemplateName':'nics'"
+	     "}",
 	     GQ_VERDICT_ALLOW, 2, ""},
+	    {"{'name':'a','resourceClaimName':'two'}", GQ_VERDICT_ALLOW, 2, ""},
 	    {"{'name':'a','resourceClaimName':'nic'},{'name':'b','resourceClaimName':'gpu'}",
 	     GQ_VERDICT_DENY, 1,
 	     "The resource claim b asks for a device of class gpu.nvidia.com, which may be a GPU"},
@@ -136,7 +148,8 @@ static void resource_names_of_device_classes(void **state)
 	} cases[] = {
 	    {"nic.example.com", GQ_VERDICT_ALLOW, ""},
 	    {"gpu.nvidia.com", GQ_VERDICT_DENY,
-	     "The resource claim deviceclass.resource.kubernetes.io/gpu.nvidia.com asks for a device "
+	     "The resource claim deviceclass.resource.kubernetes.io/gpu.nvidia.com asks for a "
+	     "device "
 	     "of class gpu.nvidia.com"},
 	    {"odd.example.com", GQ_VERDICT_DENY, "class odd.example.com"},
 	    {"hidden.example.com", GQ_VERDICT_DENY, "its DeviceClass can't be read"},
@@ -148,7 +161,8 @@ static void resource_names_of_device_classes(void **state)
 		struct world *w = world_new(POLICY("enforce"));
 		struct gq_buf limits GQ_BUF_CLEANUP = GQ_BUF_INIT(4096);
 		enum gq_verdict_kind kind;
-		gq_buf_printf(&limits, "'deviceclass.resource.kubernetes.io/%s':'1'", cases[i].name);
+		gq_buf_printf(&limits, "'deviceclass.resource.kubernetes.io/%s':'1'",
+			      cases[i].name);
 		(void)rounds(w, SPEC(.resources = limits.data), &kind);
 		if (kind != cases[i].kind || !strstr(message_of(w), cases[i].message))
 			fail_msg("%s: verdict %d: %s", cases[i].name, kind, message_of(w));
@@ -191,7 +205,8 @@ static void too_many(void **state)
 	(void)state;
 	gq_buf_puts(&spec, "'resourceClaims':[");
 	for (int i = 0; i <= GQ_READS_MAX; i++)
-		gq_buf_printf(&spec, "%s{'name':'c%d','resourceClaimName':'n%d'}", i ? "," : "", i, i);
+		gq_buf_printf(&spec, "%s{'name':'c%d','resourceClaimName':'n%d'}", i ? "," : "", i,
+			      i);
 	gq_buf_puts(&spec, "]");
 	assert_int_equal(rounds(w, SPEC(.resources = "'cpu':'1'", .spec = spec.data), &kind), 0);
 	assert_int_equal(kind, GQ_VERDICT_DENY);

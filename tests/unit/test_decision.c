@@ -29,8 +29,8 @@ static void quota_spans_namespaces(void **state)
 
 static void quota_is_per_model(void **state)
 {
-	struct world *w =
-	    world_new(TEAM_A "    quota: {A100: {gpus: 1}, H100: {gpus: 2}, A100-40GB: {gpus: 0}}\n");
+	struct world *w = world_new(
+	    TEAM_A "    quota: {A100: {gpus: 1}, H100: {gpus: 2}, A100-40GB: {gpus: 0}}\n");
 
 	(void)state;
 	RUN(w, .name = "p1", .product = A100_80);
@@ -46,8 +46,8 @@ static void quota_is_per_model(void **state)
 /* A pod that may land on either counts in both, and once where one limit holds both. */
 static void alternatives_count_once(void **state)
 {
-	struct world *w = world_new(
-	    TEAM_A "    quota: {A100: {gpus: 8}, H100: {gpus: 3}, \"*\": {gpus: 4}}\n");
+	struct world *w =
+	    world_new(TEAM_A "    quota: {A100: {gpus: 8}, H100: {gpus: 3}, \"*\": {gpus: 4}}\n");
 
 	(void)state;
 	RUN(w, .name = "p1", .gpus = 2, .products = BOTH);
@@ -69,7 +69,8 @@ static void alternatives_count_once(void **state)
 
 #define FAMILY(parent_mode, child_mode)                                                            \
 	"tenants:\n"                                                                               \
-	"  - {name: research, mode: " parent_mode ", namespaces: [lab], quota: {A100: {gpus: 4}}}\n" \
+	"  - {name: research, mode: " parent_mode                                                  \
+	", namespaces: [lab], quota: {A100: {gpus: 4}}}\n"                                         \
 	"  - {name: team-a, mode: " child_mode                                                     \
 	", parent: research, namespaces: [a-train], quota: {A100: {gpus: 3}, H100: {gpus: 1}}}\n"  \
 	"  - {name: team-b, parent: research, namespaces: [a-serve], quota: {A100: {gpus: 3}}}\n"
@@ -123,16 +124,16 @@ static void modes_of_a_family(void **state)
 /* More limits than findings that are kept: the one that refuses is never lost among them. */
 static void enforcing_parent_behind_many_warnings(void **state)
 {
-	struct world *w = world_new(
-	    "tenants:\n"
-	    "  - {name: top, quota: {\"*\": {gpus: 1}}}\n"
-	    "  - name: team-a\n"
-	    "    parent: top\n"
-	    "    mode: warn\n"
-	    "    namespaces: [a-train]\n"
-	    "    quota: {\"*\": {gpus: 0, memory: 0}, A100: {gpus: 0, memory: 0},\n"
-	    "      A100-80GB: {gpus: 0, memory: 0}, H100: {gpus: 0, memory: 0},\n"
-	    "      A100-40GB: {gpus: 0, memory: 0}, H100-80GB: {gpus: 0, memory: 0}}\n");
+	struct world *w =
+	    world_new("tenants:\n"
+		      "  - {name: top, quota: {\"*\": {gpus: 1}}}\n"
+		      "  - name: team-a\n"
+		      "    parent: top\n"
+		      "    mode: warn\n"
+		      "    namespaces: [a-train]\n"
+		      "    quota: {\"*\": {gpus: 0, memory: 0}, A100: {gpus: 0, memory: 0},\n"
+		      "      A100-80GB: {gpus: 0, memory: 0}, H100: {gpus: 0, memory: 0},\n"
+		      "      A100-40GB: {gpus: 0, memory: 0}, H100-80GB: {gpus: 0, memory: 0}}\n");
 
 	(void)state;
 	DENIED(w, GQ_REASON_OVER_LIMIT, "top may hold 1 GPU of any model", .gpus = 2);
@@ -166,10 +167,11 @@ static void unlisted_classes(void **state)
 	struct world *w = world_new(TEAM_A "    quota: {A100: {gpus: 8}, L40S: {gpus: 1}}\n");
 
 	(void)state;
-	DENIED(w, GQ_REASON_UNLISTED,
-	       "team-a has no quota for GPUs of class H100-80GB, only for A100, L40S: choose one of "
-	       "those",
-	       .product = H100);
+	DENIED(
+	    w, GQ_REASON_UNLISTED,
+	    "team-a has no quota for GPUs of class H100-80GB, only for A100, L40S: choose one of "
+	    "those",
+	    .product = H100);
 	DENIED(w, GQ_REASON_UNLISTED, "H100-80GB", .products = BOTH);
 	world_free(w);
 
@@ -217,8 +219,8 @@ static void namespaces_of_nobody(void **state)
 
 static void ambiguous_class(void **state)
 {
-	struct world *w = world_new("ambiguous: deny\n" TEAM_A
-				    "    quota: {A100: {gpus: 8}, H100: {gpus: 8}}\n");
+	struct world *w =
+	    world_new("ambiguous: deny\n" TEAM_A "    quota: {A100: {gpus: 8}, H100: {gpus: 8}}\n");
 
 	(void)state;
 	DENIED(w, GQ_REASON_AMBIGUOUS_CLASS,
@@ -473,7 +475,8 @@ static void requests_that_are_not_understood(void **state)
 	(void)state;
 	DENIED(w, GQ_REASON_UNSUPPORTED, "nvidia.com/mig-1g.5gb",
 	       .resources = "'nvidia.com/mig-1g.5gb':'1'");
-	DENIED(w, GQ_REASON_BAD_QUANTITY, "cannot be counted", .resources = "'nvidia.com/gpu':'1.5'");
+	DENIED(w, GQ_REASON_BAD_QUANTITY, "cannot be counted",
+	       .resources = "'nvidia.com/gpu':'1.5'");
 	assert_pods(w, "");
 	world_policy(w, TEAM_A "    mode: warn\n    quota: {\"*\": {gpus: 4}}\n");
 	assert_int_equal(CREATE(w, .resources = "'nvidia.com/mig-1g.5gb':'1'"), GQ_VERDICT_ALLOW);

@@ -41,8 +41,7 @@ static void who_holds(void **state)
 	} cases[] = {
 	    {"", "Holders in a-train: big (3), one (1), 4 more in other namespaces.",
 	     "Holders in a-dev: none, 8 in other namespaces."},
-	    {"holders: tenant\n",
-	     "Holders in a-train: a-serve/llm (4), big (3), one (1).",
+	    {"holders: tenant\n", "Holders in a-train: a-serve/llm (4), big (3), one (1).",
 	     "Holders in a-dev: a-serve/llm (4), a-train/big (3), a-train/one (1)."},
 	    {"holders: none\n", NULL, NULL},
 	};
@@ -69,8 +68,8 @@ static void who_holds(void **state)
 
 static void a_long_list_is_cut(void **state)
 {
-	struct world *w = world_new(
-	    "tenants: [{name: team-a, namespaces: [a-train, a-serve], quota: {A100: {gpus: 30}}}]\n");
+	struct world *w = world_new("tenants: [{name: team-a, namespaces: [a-train, a-serve], "
+				    "quota: {A100: {gpus: 30}}}]\n");
 	char name[16];
 
 	(void)state;
@@ -142,15 +141,16 @@ static void what_would_fit(void **state)
 /* Fewer GPUs are advised only as far as they fit in every limit, memory too. */
 static void fewer_means_it(void **state)
 {
-	struct world *w = world_new(
-	    "tenants: [{name: team-a, namespaces: [a-train], quota: {A100: {gpus: 8, memory: 160Gi}, "
-	    "\"*\": {gpus: 4}}}]\n");
+	struct world *w = world_new("tenants: [{name: team-a, namespaces: [a-train], quota: {A100: "
+				    "{gpus: 8, memory: 160Gi}, "
+				    "\"*\": {gpus: 4}}}]\n");
 
 	(void)state;
 	DENIED(w, GQ_REASON_OVER_LIMIT, "\nIt would fit with 2 GPUs.", .gpus = 9,
 	       .product = A100_80);
 	SEEN(w, .name = "q", .gpus = 1, .product = A100_80);
-	DENIED(w, GQ_REASON_OVER_LIMIT, "\nIt would fit with 1 GPU.", .gpus = 5, .product = A100_80);
+	DENIED(w, GQ_REASON_OVER_LIMIT, "\nIt would fit with 1 GPU.", .gpus = 5,
+	       .product = A100_80);
 	ALLOWED(w, .gpus = 1, .product = A100_80);
 	world_free(w);
 }
@@ -181,25 +181,26 @@ static void a_choice_among_its_own(void **state)
 	       .name = "p", .gpus = 2, .products = BOTH);
 	/* also where one of them is not listed at all */
 	world_node(w, "l1", PRODUCT "=" L40S);
-	DENIED(w, GQ_REASON_UNLISTED,
-	       "team-a has no quota for GPUs of class L40S, only for A100, H100: choose one of those "
-	       "with a nodeSelector, or ask who runs the cluster for a quota of L40S.\n"
-	       "It may land on A100-80GB, L40S, H100-80GB, so it counts in the limits of each; it "
-	       "would fit with a choice among them: nodeSelector nvidia.com/gpu.product=" A100_80 ".",
-	       .name = "p", .gpus = 2);
+	DENIED(
+	    w, GQ_REASON_UNLISTED,
+	    "team-a has no quota for GPUs of class L40S, only for A100, H100: choose one of those "
+	    "with a nodeSelector, or ask who runs the cluster for a quota of L40S.\n"
+	    "It may land on A100-80GB, L40S, H100-80GB, so it counts in the limits of each; it "
+	    "would fit with a choice among them: nodeSelector nvidia.com/gpu.product=" A100_80 ".",
+	    .name = "p", .gpus = 2);
 	world_free(w);
 }
 
 /* The class is called as the quota calls it, here by the variant. */
 static void classes_as_the_quota_names_them(void **state)
 {
-	struct world *w =
-	    world_new("tenants: [{name: team-a, namespaces: [a-train], quota: {A100-80GB: {gpus: 1}, "
-		      "H100-80GB: {gpus: 3}, \"*\": {gpus: 50}}}]\n");
+	struct world *w = world_new(
+	    "tenants: [{name: team-a, namespaces: [a-train], quota: {A100-80GB: {gpus: 1}, "
+	    "H100-80GB: {gpus: 3}, \"*\": {gpus: 50}}}]\n");
 
 	(void)state;
-	DENIED(w, GQ_REASON_OVER_LIMIT, "It would fit with 1 GPU, or on H100-80GB (3 free):",
-	       .gpus = 2, .product = A100_80);
+	DENIED(w, GQ_REASON_OVER_LIMIT,
+	       "It would fit with 1 GPU, or on H100-80GB (3 free):", .gpus = 2, .product = A100_80);
 	world_free(w);
 
 	w = world_new("tenants: [{name: team-a, namespaces: [a-train], quota: {A100: {gpus: 1}, "
@@ -216,11 +217,12 @@ static void a_replicaset_that_surges(void **state)
 
 	(void)state;
 	SEEN(w, .name = "llm-1", .gpus = 8, .product = A100_80, .owner = "ReplicaSet/llm-5d4b");
-	DENIED(w, GQ_REASON_OVER_LIMIT,
-	       "\nReplicaSet llm-7f9c starts new pods before it ends old ones, which needs more GPUs "
-	       "than it holds: in the strategy of its Deployment set maxSurge to 0 and "
-	       "maxUnavailable to 1.",
-	       .name = "llm-2", .gpus = 8, .product = A100_80, .owner = "ReplicaSet/llm-7f9c");
+	DENIED(
+	    w, GQ_REASON_OVER_LIMIT,
+	    "\nReplicaSet llm-7f9c starts new pods before it ends old ones, which needs more GPUs "
+	    "than it holds: in the strategy of its Deployment set maxSurge to 0 and "
+	    "maxUnavailable to 1.",
+	    .name = "llm-2", .gpus = 8, .product = A100_80, .owner = "ReplicaSet/llm-7f9c");
 	/* one that is only too large, and one of another Deployment, roll nothing */
 	DENIED(w, GQ_REASON_OVER_LIMIT, "8 too many", .name = "llm-3", .gpus = 8,
 	       .product = A100_80, .owner = "ReplicaSet/llm-5d4b");

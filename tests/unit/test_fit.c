@@ -31,9 +31,10 @@ static void to_the_share(void **state)
 	(void)state;
 	for (size_t i = 0; i < LEN(cases); i++) {
 		struct gq_buf policy GQ_BUF_CLEANUP = GQ_BUF_INIT(4096);
-		gq_buf_printf(&policy,
-			      "tenants: [{name: team-a, namespaces: [a-train], quota: {A100: {%s}}}]\n",
-			      cases[i].quota);
+		gq_buf_printf(
+		    &policy,
+		    "tenants: [{name: team-a, namespaces: [a-train], quota: {A100: {%s}}}]\n",
+		    cases[i].quota);
 		struct world *w = world_new(policy.data);
 		enum gq_verdict_kind kind =
 		    CREATE(w, .resources = cases[i].resources, .product = A100_80);
@@ -65,12 +66,12 @@ static void nested_limits(void **state)
 
 static void a_deep_family(void **state)
 {
-	struct world *w = world_new(
-	    "tenants:\n"
-	    "  - {name: d, parent: c, namespaces: [a-train], quota: {A100: {gpus: 9}}}\n"
-	    "  - {name: c, parent: b, quota: {A100: {gpus: 8}}}\n"
-	    "  - {name: b, parent: a}\n"
-	    "  - {name: a, quota: {\"*\": {gpus: 3}, A100: {memory: 999Gi}}}\n");
+	struct world *w =
+	    world_new("tenants:\n"
+		      "  - {name: d, parent: c, namespaces: [a-train], quota: {A100: {gpus: 9}}}\n"
+		      "  - {name: c, parent: b, quota: {A100: {gpus: 8}}}\n"
+		      "  - {name: b, parent: a}\n"
+		      "  - {name: a, quota: {\"*\": {gpus: 3}, A100: {memory: 999Gi}}}\n");
 
 	(void)state;
 	DENIED(w, GQ_REASON_OVER_LIMIT, "a may hold 3 GPUs of any model", .gpus = 4,

@@ -172,8 +172,12 @@ enum step { MADE, OLD_TERMINATES, OLD_GONE, NEW_SEEN, NEW_BOUND, STEPS };
 
 static void do_step(struct world *w, enum step step)
 {
-	const struct pod_spec old = {.name = "db-0", .uid = "old", .gpus = 8, .product = A100_80,
-				     .node = "a1", .terminating = true};
+	const struct pod_spec old = {.name = "db-0",
+				     .uid = "old",
+				     .gpus = 8,
+				     .product = A100_80,
+				     .node = "a1",
+				     .terminating = true};
 	struct pod_spec new = {.name = "db-0", .uid = "new", .gpus = 8, .product = A100_80};
 
 	switch (step) {

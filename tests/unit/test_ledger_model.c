@@ -3,9 +3,10 @@
 #include "quota/amount.h"
 #include "quota_testing.h"
 
-/* A random life of a cluster, told to the ledger and to a model that knows nothing of how the ledger
- * works: it keeps a flat list of pods and, after each event, adds everything up from nothing. Every
- * verdict and every total must be the same. $GQ_SEED repeats a run, $GQ_ROUNDS makes it longer. */
+/* A random life of a cluster, told to the ledger and to a model that knows nothing of how the
+ * ledger works: it keeps a flat list of pods and, after each event, adds everything up from
+ * nothing. Every verdict and every total must be the same. $GQ_SEED repeats a run, $GQ_ROUNDS makes
+ * it longer. */
 
 enum { A80, A40, H80, REST, LEAVES }; /* REST: every model there is, when nothing is known */
 #define NOTHING (-1)
@@ -95,8 +96,8 @@ struct mpod {
 
 struct mnode {
 	bool exists, known;
-	int label, evidence;                  /* now */
-	bool snap_exists, snap_known;         /* when the nodes last settled */
+	int label, evidence;          /* now */
+	bool snap_exists, snap_known; /* when the nodes last settled */
 	int snap_label, snap_reading;
 };
 
@@ -184,7 +185,8 @@ static bool holds_for(const struct model *m, const struct limit *limit, int spac
 	return false;
 }
 
-/* Everything that counts in a limit, by state: of each name the largest, what surely exists first. */
+/* Everything that counts in a limit, by state: of each name the largest, what surely exists first.
+ */
 static void total_of(const struct model *m, const struct limit *limit, int64_t out[GQ_STATES][2])
 {
 	static const enum gq_charge_state order[] = {GQ_STATE_BOUND, GQ_STATE_TERMINATING,
@@ -352,9 +354,9 @@ static void shown(struct mpod *pod)
 	pod->charged = true;
 	pod->proposed = false;
 	pod->seen_node = pod->node;
-	pod->state = pod->dying			? GQ_STATE_TERMINATING
+	pod->state = pod->dying             ? GQ_STATE_TERMINATING
 		     : pod->node != NOTHING ? GQ_STATE_BOUND
-						: GQ_STATE_PENDING;
+					    : GQ_STATE_PENDING;
 	if (pod->node != NOTHING)
 		pod->bind = NOTHING;
 }
@@ -528,8 +530,8 @@ static void do_space(struct model *m)
 		space->seen = true;
 		world_namespace(m->w, name,
 				space->red && space->blue ? "blue=1,red=1"
-				: space->red		  ? "red=1"
-				: space->blue		  ? "blue=1"
+				: space->red              ? "red=1"
+				: space->blue             ? "blue=1"
 							  : "x=1");
 	}
 	assign(m, space);
@@ -590,7 +592,8 @@ static void compare(struct model *m, int event, unsigned round)
 	struct gq_usage usage;
 	size_t charges[GQ_STATES] = {0};
 
-	assert_int_equal(gq_ledger_usage(m->w->ledger, m->w->now_ns, m->w->wall_s, &usage, NULL), 0);
+	assert_int_equal(gq_ledger_usage(m->w->ledger, m->w->now_ns, m->w->wall_s, &usage, NULL),
+			 0);
 	for (int p = 0; p < PODS; p++)
 		if (m->pods[p].charged)
 			charges[m->pods[p].state]++;
@@ -612,15 +615,15 @@ static void compare(struct model *m, int event, unsigned round)
 				for (int s = 0; s < GQ_STATES; s++)
 					if (l->used[s].shares != by[s][0] * GQ_SHARES_PER_GPU ||
 					    l->used[s].memory_mib != by[s][1])
-						fail_msg("round %u event %d: %s %s %s: %lld MiB, "
-							 "%lld GPUs; not %lld, %lld",
-							 round, event, limit->tenant, l->class_name,
-							 gq_charge_state_name(
-							     (enum gq_charge_state)s),
-							 (long long)l->used[s].memory_mib,
-							 (long long)(l->used[s].shares /
-								     GQ_SHARES_PER_GPU),
-							 (long long)by[s][1], (long long)by[s][0]);
+						fail_msg(
+						    "round %u event %d: %s %s %s: %lld MiB, "
+						    "%lld GPUs; not %lld, %lld",
+						    round, event, limit->tenant, l->class_name,
+						    gq_charge_state_name((enum gq_charge_state)s),
+						    (long long)l->used[s].memory_mib,
+						    (long long)(l->used[s].shares /
+								GQ_SHARES_PER_GPU),
+						    (long long)by[s][1], (long long)by[s][0]);
 			}
 		}
 	}
@@ -629,20 +632,22 @@ static void compare(struct model *m, int event, unsigned round)
 
 static void a_random_life(void **state)
 {
-	struct model m = {.w = world_bare(rules[0].yaml), .rules = &rules[0],
-			  .seed = seed_take("a_random_life")};
+	struct model m = {
+	    .w = world_bare(rules[0].yaml), .rules = &rules[0], .seed = seed_take("a_random_life")};
 	const char *rounds = getenv("GQ_ROUNDS");
 	unsigned n = rounds ? (unsigned)strtoul(rounds, NULL, 0) : 4000;
 	static void (*const events[])(struct model *) = {
-	    do_create, do_create, do_create, do_create, do_commit, do_commit, do_pod_event,
-	    do_pod_event, do_pod_event, do_pod_event, do_bind, do_probes, do_node, do_settle,
-	    do_space, do_policy, do_list};
+	    do_create,    do_create,    do_create,    do_create,    do_commit, do_commit,
+	    do_pod_event, do_pod_event, do_pod_event, do_pod_event, do_bind,   do_probes,
+	    do_node,      do_settle,    do_space,     do_policy,    do_list};
 
 	(void)state;
 	gq_ledger_set_synced(m.w->ledger);
 	for (int i = 0; i < NODES; i++)
-		m.nodes[i] = (struct mnode){.label = NOTHING, .evidence = NOTHING,
-					    .snap_label = NOTHING, .snap_reading = NOTHING};
+		m.nodes[i] = (struct mnode){.label = NOTHING,
+					    .evidence = NOTHING,
+					    .snap_label = NOTHING,
+					    .snap_reading = NOTHING};
 	for (int p = 0; p < PODS; p++)
 		m.pods[p].seen_node = m.pods[p].node = m.pods[p].bind = NOTHING;
 	for (unsigned round = 0; round < n; round++) {

@@ -7,9 +7,9 @@
 #include "quota_testing.h"
 
 /* Everything at once: requests, pod events, nodes, namespaces that move, policies, recounts and
- * readers, each in a thread of its own. Meant for ThreadSanitizer, and checked by an oracle: what the
- * oracle holds for the steady tenant is never more than the ledger does, and the ledger never holds
- * more than the limit. At the end the totals equal what the test itself has counted. */
+ * readers, each in a thread of its own. Meant for ThreadSanitizer, and checked by an oracle: what
+ * the oracle holds for the steady tenant is never more than the ledger does, and the ledger never
+ * holds more than the limit. At the end the totals equal what the test itself has counted. */
 
 #define STEADY_LIMIT 5
 
@@ -17,7 +17,8 @@
 #define BIG 600    /* pods of one namespace: more than are moved under the lock */
 
 /* Tenants in another order and number each time, so that an index kept too long shows. */
-#define STEADY "  - {name: steady, namespaces: [s0, s1], quota: {A100: {gpus: 5}, H100: {gpus: 5}}}\n"
+#define STEADY                                                                                     \
+	"  - {name: steady, namespaces: [s0, s1], quota: {A100: {gpus: 5}, H100: {gpus: 5}}}\n"
 #define RED                                                                                        \
 	"  - {name: red, namespaceSelector: {matchLabels: {team: red}}, quota: {\"*\": {gpus: "    \
 	"9999}}}\n"
@@ -31,7 +32,7 @@ static const char *const policies[] = {
     "tenants:\n" FILLER("1") FILLER("2") FILLER("3") FILLER("4") FILLER("5") BLUE RED STEADY,
     "classes: {A0: {match: [{label: pool, values: [x]}]}}\n"
     "tenants:\n" BLUE STEADY "  - {name: top, quota: {\"*\": {gpus: 99999}}}\n" RED,
-    "unassigned: allow\ntenants:\n" STEADY,
+    ("unassigned: allow\ntenants:\n" STEADY),
 };
 
 struct shared {
@@ -113,7 +114,8 @@ static void *request(void *arg)
 						 .deadline_ns = now + S,
 						 .reads = reads};
 		check(s, gq_decide_create(s->ledger, &create, &verdict, NULL) == 0, "no decision");
-		check(s, verdict.kind != GQ_VERDICT_READ && verdict.kind != GQ_VERDICT_WAIT, "waits");
+		check(s, verdict.kind != GQ_VERDICT_READ && verdict.kind != GQ_VERDICT_WAIT,
+		      "waits");
 		if (verdict.kind != GQ_VERDICT_ALLOW || create.dry_run) {
 			atomic_fetch_add(&s->refused, verdict.kind == GQ_VERDICT_DENY);
 			continue;
@@ -138,7 +140,8 @@ static void *request(void *arg)
 							   .now_ns = now,
 							   .deadline_ns = now + S};
 			gq_verdict_done(&verdict);
-			check(s, gq_decide_binding(s->ledger, &binding, &verdict, NULL) == 0, "bind");
+			check(s, gq_decide_binding(s->ledger, &binding, &verdict, NULL) == 0,
+			      "bind");
 			check(s, verdict.kind == GQ_VERDICT_ALLOW, "a binding within the charge");
 			pod_event(s, &spec);
 		}
@@ -209,10 +212,11 @@ static void *node_events(void *arg)
 		struct gq_node *node GQ_CLEANUP(gq_cleanup_node) = NULL;
 		struct gq_err err;
 		int n = (int)roll(t, 300);
-		(void)snprintf(json, sizeof json,
-			       "{\"metadata\":{\"name\":\"x%d\",\"labels\":{\"" PRODUCT
-			       "\":\"%s\"}},\"status\":{\"allocatable\":{\"nvidia.com/gpu\":\"8\"}}}",
-			       n, products[roll(t, LEN(products))]);
+		(void)snprintf(
+		    json, sizeof json,
+		    "{\"metadata\":{\"name\":\"x%d\",\"labels\":{\"" PRODUCT
+		    "\":\"%s\"}},\"status\":{\"allocatable\":{\"nvidia.com/gpu\":\"8\"}}}",
+		    n, products[roll(t, LEN(products))]);
 		check(s, gq_node_decode(json, strlen(json), &node, &err) == 0, "a node");
 		if (roll(t, 4) == 0)
 			gq_ledger_node_gone(s->ledger, node->name);
@@ -233,13 +237,13 @@ static void *policy_events(void *arg)
 		unsigned drift = 0;
 		if (roll(t, 3) == 0)
 			check(s,
-			      gq_ledger_recount(s->ledger, tick(s), &drift, NULL) == 0 && drift == 0,
+			      gq_ledger_recount(s->ledger, tick(s), &drift, NULL) == 0 &&
+				  drift == 0,
 			      "drift");
 		else
 			check(s,
-			      gq_ledger_set_policy(s->ledger,
-						   s->policies[roll(t, LEN(policies))], tick(s),
-						   NULL) == 0,
+			      gq_ledger_set_policy(s->ledger, s->policies[roll(t, LEN(policies))],
+						   tick(s), NULL) == 0,
 			      "a policy");
 	}
 	return NULL;
@@ -252,16 +256,17 @@ static void *readers(void *arg)
 
 	while (!atomic_load(&s->over)) {
 		struct gq_usage usage GQ_CLEANUP(gq_usage_done) = {0};
-		struct gq_policy *policy GQ_CLEANUP(gq_cleanup_policy) = gq_ledger_policy(s->ledger);
+		struct gq_policy *policy GQ_CLEANUP(gq_cleanup_policy) =
+		    gq_ledger_policy(s->ledger);
 		struct gq_probe probes[4];
 		check(s, policy && gq_ledger_ready(s->ledger), "ready once is ready for good");
 		check(s, gq_ledger_usage(s->ledger, tick(s), 0, &usage, NULL) == 0, "usage");
 		for (size_t i = 0; i < usage.n_tenants; i++) {
 			const struct gq_usage_tenant *tenant = &usage.tenants[i];
 			for (size_t k = 0; k < tenant->n_limits; k++) {
-				struct gq_amount used = gq_amount_add(
-				    gq_usage_used(&tenant->limits[k]),
-				    tenant->limits[k].used[GQ_STATE_RESERVED]);
+				struct gq_amount used =
+				    gq_amount_add(gq_usage_used(&tenant->limits[k]),
+						  tenant->limits[k].used[GQ_STATE_RESERVED]);
 				check(s,
 				      strcmp(tenant->name, "steady") != 0 ||
 					  used.shares <= STEADY_LIMIT * GQ_SHARES_PER_GPU,
@@ -316,7 +321,7 @@ static void everything_at_once(void **state)
 	struct world *w = world_bare(policies[0]);
 	const char *rounds = getenv("GQ_ROUNDS");
 	struct shared *s = calloc(1, sizeof *s);
-	static void *(*const bodies[])(void *) = {request,	    request,	 pod_events,
+	static void *(*const bodies[])(void *) = {request,          request,     pod_events,
 						  namespace_events, node_events, policy_events};
 	struct thread threads[LEN(bodies) + 1];
 	pthread_t ids[LEN(bodies) + 1];

@@ -60,7 +60,8 @@ static void other_classes(void **state)
 	assert_usage(w, "team-a", "A100", "5/8 b2 p0 r3 t0"); /* never known: every limit */
 	assert_usage(w, "team-a", "other", "6/8 b3 p0 r3 t0");
 	world_policy(w, "classes: {AAA: {memory: 8Gi, match: [{label: pool, values: [big]}]},\n"
-			"  ZZZ: {match: [{label: " PRODUCT ", values: [NVIDIA-Unheard-Of]}]}}\n" POLICY(
+			"  ZZZ: {match: [{label: " PRODUCT
+			", values: [NVIDIA-Unheard-Of]}]}}\n" POLICY(
 			    "AAA: {gpus: 8, memory: 80Gi}, A100: {gpus: 8}, ZZZ: {gpus: 1}"));
 	assert_usage(w, "team-a", "AAA", "5/8 b2 p0 r3 t0");
 	assert_memory(w, "team-a", "AAA", "40Gi/80Gi b16Gi p0 r24Gi t0");
@@ -95,21 +96,25 @@ static void tenants_come_and_go(void **state)
 	world_free(w);
 }
 
-/* Whose namespace is claimed by two keeps its tenant by name, wherever that stands in the policy. */
+/* Whose namespace is claimed by two keeps its tenant by name, wherever that stands in the policy.
+ */
 static void an_ambiguous_namespace_follows_its_tenant(void **state)
 {
 	static const char *const policies[] = {
 	    "tenants:\n"
-	    "  - {name: red, namespaceSelector: {matchLabels: {x: \"1\"}}, quota: {A100: {gpus: 8}}}\n"
+	    "  - {name: red, namespaceSelector: {matchLabels: {x: \"1\"}}, quota: {A100: {gpus: "
+	    "8}}}\n"
 	    "  - {name: blue, namespaceSelector: {matchLabels: {y: \"1\"}}, quota: {A100: {gpus: "
 	    "8}}}\n",
 	    "tenants:\n"
 	    "  - {name: aaa, namespaces: [z], quota: {A100: {gpus: 8}}}\n"
-	    "  - {name: blue, namespaceSelector: {matchLabels: {y: \"1\"}}, quota: {A100: {gpus: 8}}}\n"
+	    "  - {name: blue, namespaceSelector: {matchLabels: {y: \"1\"}}, quota: {A100: {gpus: "
+	    "8}}}\n"
 	    "  - {name: red, namespaceSelector: {matchLabels: {x: \"1\"}}, quota: {A100: {gpus: "
 	    "8}}}\n",
 	    "tenants:\n"
-	    "  - {name: blue, namespaceSelector: {matchLabels: {y: \"1\"}}, quota: {A100: {gpus: 8}}}\n"
+	    "  - {name: blue, namespaceSelector: {matchLabels: {y: \"1\"}}, quota: {A100: {gpus: "
+	    "8}}}\n"
 	    "  - {name: pink, namespaceSelector: {matchLabels: {x: \"1\"}}, quota: {A100: {gpus: "
 	    "8}}}\n",
 	};

@@ -303,12 +303,13 @@ static void a_controller_is_refused(void **state)
 	one(w, "a-train/p1 a-train/p2");
 	world_probed(w, SPEC(.name = "p1"), GQ_PROBE_ABSENT, NULL, w->now_ns);
 	world_probed(w, SPEC(.name = "p2"), GQ_PROBE_ABSENT, NULL, w->now_ns);
-	DENIED(w, GQ_REASON_OWNER_ATTEMPTS,
-	       "2 earlier pods of ReplicaSet llm were allowed and never appeared, so something "
-	       "after gpuquota refuses them (a ResourceQuota, another webhook?): look at the events "
-	       "of ReplicaSet llm. Their GPUs are given back in at most 57 s; then it may try "
-	       "again.",
-	       OWNED("p3"));
+	DENIED(
+	    w, GQ_REASON_OWNER_ATTEMPTS,
+	    "2 earlier pods of ReplicaSet llm were allowed and never appeared, so something "
+	    "after gpuquota refuses them (a ResourceQuota, another webhook?): look at the events "
+	    "of ReplicaSet llm. Their GPUs are given back in at most 57 s; then it may try "
+	    "again.",
+	    OWNED("p3"));
 	/* meanwhile the tenant's others get their GPUs */
 	ALLOWED(w, .ns = "a-serve", .name = "q1", .gpus = 5, .owner = "ReplicaSet/other",
 		.product = A100_80);
@@ -364,14 +365,14 @@ static void bare_pods_only_after_two_seconds(void **state)
 	DENIED(w, GQ_REASON_OWNER_ATTEMPTS, "2 earlier pods of pod q were allowed and never",
 	       .name = "q", .product = A100_80);
 	/* another user, or another namespace, is somebody else */
-	assert_int_equal(world_ask(w, SPEC(.name = "q", .product = A100_80),
-				   &(struct ask){.user = "john"}),
-			 GQ_VERDICT_ALLOW);
+	assert_int_equal(
+	    world_ask(w, SPEC(.name = "q", .product = A100_80), &(struct ask){.user = "john"}),
+	    GQ_VERDICT_ALLOW);
 	ALLOWED(w, .ns = "a-serve", .name = "q", .product = A100_80);
 	/* a dry run is no attempt */
-	assert_int_equal(world_ask(w, SPEC(.name = "r", .product = A100_80),
-				   &(struct ask){.dry_run = true}),
-			 GQ_VERDICT_ALLOW);
+	assert_int_equal(
+	    world_ask(w, SPEC(.name = "r", .product = A100_80), &(struct ask){.dry_run = true}),
+	    GQ_VERDICT_ALLOW);
 	world_free(w);
 }
 

@@ -7,14 +7,14 @@
 static const char *tenant_of(struct world *w, const char *ns)
 {
 	static char text[64];
-	enum gq_verdict_kind kind = world_ask(w, SPEC(.ns = ns, .product = A100_80),
-					      &(struct ask){.dry_run = true});
+	enum gq_verdict_kind kind =
+	    world_ask(w, SPEC(.ns = ns, .product = A100_80), &(struct ask){.dry_run = true});
 
 	(void)snprintf(text, sizeof text, "%s",
-		       kind == GQ_VERDICT_READ ? "read"
+		       kind == GQ_VERDICT_READ                              ? "read"
 		       : w->verdict.reason == GQ_REASON_AMBIGUOUS_NAMESPACE ? "two"
-		       : w->verdict.reason == GQ_REASON_EXEMPT		    ? "exempt"
-		       : w->verdict.tenant				    ? w->verdict.tenant
+		       : w->verdict.reason == GQ_REASON_EXEMPT              ? "exempt"
+		       : w->verdict.tenant                                  ? w->verdict.tenant
 									    : "nobody");
 	gq_reads_done(&w->reads);
 	return text;
@@ -44,16 +44,16 @@ static void labels_tell_the_tenant(void **state)
 	};
 	struct world *w = world_new(
 	    "exempt: {namespaces: [free]}\n"
-	    "tenants:\n" TENANT("red", "namespaceSelector: {matchLabels: {team: red}}")
-		TENANT("letters", "namespaceSelector: {matchExpressions: [{key: team, operator: "
-				  "In, values: [a, b, a]}, {key: site, operator: DoesNotExist}]}")
-		    TENANT("exists", "namespaceSelector: {matchExpressions: [{key: gpu, operator: "
-				     "Exists}]}")
-			TENANT("nowhere", "namespaceSelector: {matchExpressions: [{key: zone, "
-					  "operator: NotIn, values: [a, b]}, {key: zone, operator: "
-					  "Exists}, {key: gpu, operator: DoesNotExist}]}")
-			    TENANT("pairs", "namespaceSelector: {matchLabels: {a: \"1\", b: \"2\"}}")
-				TENANT("named", "namespaces: [n1, red-too]"));
+	    "tenants:\n" TENANT("red", "namespaceSelector: {matchLabels: {team: red}}") TENANT(
+		"letters", "namespaceSelector: {matchExpressions: [{key: team, operator: "
+			   "In, values: [a, b, a]}, {key: site, operator: DoesNotExist}]}")
+		TENANT("exists", "namespaceSelector: {matchExpressions: [{key: gpu, operator: "
+				 "Exists}]}")
+		    TENANT("nowhere", "namespaceSelector: {matchExpressions: [{key: zone, "
+				      "operator: NotIn, values: [a, b]}, {key: zone, operator: "
+				      "Exists}, {key: gpu, operator: DoesNotExist}]}")
+			TENANT("pairs", "namespaceSelector: {matchLabels: {a: \"1\", b: \"2\"}}")
+			    TENANT("named", "namespaces: [n1, red-too]"));
 
 	(void)state;
 	for (size_t i = 0; i < LEN(cases); i++) {

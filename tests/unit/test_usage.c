@@ -6,10 +6,11 @@
 static void used_and_free(void **state)
 {
 	const int64_t gpu = GQ_SHARES_PER_GPU;
-	struct gq_usage_limit limit = {
-	    .most = {8 * gpu, GQ_UNLIMITED},
-	    .used = {[GQ_STATE_RESERVED] = {gpu, 10}, [GQ_STATE_PENDING] = {2 * gpu, 20},
-		     [GQ_STATE_BOUND] = {3 * gpu, 30}, [GQ_STATE_TERMINATING] = {gpu, 40}}};
+	struct gq_usage_limit limit = {.most = {8 * gpu, GQ_UNLIMITED},
+				       .used = {[GQ_STATE_RESERVED] = {gpu, 10},
+						[GQ_STATE_PENDING] = {2 * gpu, 20},
+						[GQ_STATE_BOUND] = {3 * gpu, 30},
+						[GQ_STATE_TERMINATING] = {gpu, 40}}};
 
 	(void)state;
 	assert_true(gq_usage_used(&limit).shares == 6 * gpu);
@@ -22,13 +23,13 @@ static void used_and_free(void **state)
 
 static void a_copy(void **state)
 {
-	struct world *w = world_new(
-	    "unassigned: allow\n"
-	    "exempt: {namespaces: [free]}\n"
-	    "tenants:\n"
-	    "  - {name: top, quota: {\"*\": {gpus: 9}}}\n"
-	    "  - {name: team-a, parent: top, mode: audit, namespaces: [a-train],\n"
-	    "     quota: {A100: {gpus: 8, memory: 100Gi}, H100: {memory: 1Gi}}}\n");
+	struct world *w =
+	    world_new("unassigned: allow\n"
+		      "exempt: {namespaces: [free]}\n"
+		      "tenants:\n"
+		      "  - {name: top, quota: {\"*\": {gpus: 9}}}\n"
+		      "  - {name: team-a, parent: top, mode: audit, namespaces: [a-train],\n"
+		      "     quota: {A100: {gpus: 8, memory: 100Gi}, H100: {memory: 1Gi}}}\n");
 	struct gq_usage usage;
 
 	(void)state;
@@ -87,8 +88,8 @@ static void before_a_policy(void **state)
 /* Clocks of several threads may come in the wrong order; the seconds are right all the same. */
 static void seconds_when_clocks_are_late(void **state)
 {
-	struct world *w =
-	    world_new("tenants: [{name: team-a, namespaces: [a-train], quota: {A100: {gpus: 8}}}]\n");
+	struct world *w = world_new(
+	    "tenants: [{name: team-a, namespaces: [a-train], quota: {A100: {gpus: 8}}}]\n");
 	struct gq_usage usage;
 
 	(void)state;
