@@ -19,7 +19,8 @@ static int read_all(int fd, const char *path, struct gq_buf *out, struct gq_err 
 		if (n < 0)
 			return gq_fail(err, GQ_EIO, "%s: %s", path, strerror(errno));
 		if (gq_buf_append(out, chunk, (size_t)n) == GQ_ETOOBIG)
-			return gq_fail(err, GQ_ETOOBIG, "%s: larger than %zu bytes", path, out->max);
+			return gq_fail(err, GQ_ETOOBIG, "%s: larger than %zu bytes", path,
+				       out->max);
 		if (out->code)
 			return gq_fail(err, out->code, "%s: out of memory", path);
 	}

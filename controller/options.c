@@ -33,7 +33,9 @@ static struct given read_long(const char *arg, const struct gq_option *options, 
 static struct given read_short(const char *arg, const struct gq_option *options, size_t n)
 {
 	struct given given = {.shown = 2,
-			      .value = arg[2] == '=' ? arg + 3 : arg[2] ? arg + 2 : NULL};
+			      .value = arg[2] == '=' ? arg + 3
+				       : arg[2]      ? arg + 2
+						     : NULL};
 
 	for (size_t i = 0; i < n; i++)
 		if (options[i].letter && options[i].letter == arg[1])
@@ -92,7 +94,8 @@ int gq_options_parse(int argc, char **argv, const struct gq_option *options, siz
 int gq_options_namespace(const char *value, struct gq_err *err)
 {
 	if (!gq_object_name_ok(value))
-		return gq_fail(err, GQ_EINVALID, "--namespace: %s is no name of a namespace", value);
+		return gq_fail(err, GQ_EINVALID, "--namespace: %s is no name of a namespace",
+			       value);
 	return 0;
 }
 
@@ -118,8 +121,7 @@ static int parse_ttl(const char *value, int64_t *ret_ns, struct gq_err *err)
 
 	errno = 0;
 	long seconds = strtol(value, &end, 10);
-	if (errno || value[0] < '0' || value[0] > '9' || *end || seconds < 1 ||
-	    seconds > TTL_MAX_S)
+	if (errno || value[0] < '0' || value[0] > '9' || *end || seconds < 1 || seconds > TTL_MAX_S)
 		return gq_fail(err, GQ_EINVALID,
 			       "--reservation-ttl is a number of seconds from 1 to %d, not %s",
 			       TTL_MAX_S, value);
@@ -133,22 +135,17 @@ int gq_serve_options_parse(int argc, char **argv, struct gq_serve_options *ret_o
 	struct gq_serve_options o = {0};
 	const char *leader_elect = NULL, *ttl = NULL, *level = NULL, *format = NULL;
 	const struct gq_option options[] = {
-	    {"kubeconfig", 0, &o.kubeconfig},
-	    {"namespace", 'n', &o.namespace_},
-	    {"listen", 0, &o.listen},
-	    {"metrics-listen", 0, &o.metrics_listen},
-	    {"tls-cert", 0, &o.tls_cert},
-	    {"tls-key", 0, &o.tls_key},
-	    {"leader-elect", 0, &leader_elect},
-	    {"identity", 0, &o.identity},
-	    {"reservation-ttl", 0, &ttl},
-	    {"log-level", 0, &level},
+	    {"kubeconfig", 0, &o.kubeconfig},   {"namespace", 'n', &o.namespace_},
+	    {"listen", 0, &o.listen},           {"metrics-listen", 0, &o.metrics_listen},
+	    {"tls-cert", 0, &o.tls_cert},       {"tls-key", 0, &o.tls_key},
+	    {"leader-elect", 0, &leader_elect}, {"identity", 0, &o.identity},
+	    {"reservation-ttl", 0, &ttl},       {"log-level", 0, &level},
 	    {"log-format", 0, &format},
 	};
 	size_t n;
 
-	int code = gq_options_parse(argc, argv, options, sizeof options / sizeof options[0], NULL, 0,
-				    &n, err);
+	int code = gq_options_parse(argc, argv, options, sizeof options / sizeof options[0], NULL,
+				    0, &n, err);
 	if (!code)
 		code = parse_leader_elect(or_default(leader_elect, "true"), err);
 	if (!code)

@@ -13,8 +13,8 @@
  * argument. Behind "--" nothing is an option, and "-" alone never is. */
 
 struct gq_option {
-	const char *name; /* without the dashes */
-	char letter;      /* or 0 */
+	const char *name;   /* without the dashes */
+	char letter;        /* or 0 */
 	const char **value; /* NULL until it is given */
 };
 

@@ -12,9 +12,9 @@
 struct gq_policy_source {
 	struct gq_ledger *ledger;
 	const struct gq_clock *clock;
-	bool listed;   /* between LIST_BEGIN and LIST_END the ConfigMap was there */
-	char told[65]; /* what was told last, so that it is told once: the hash of the bytes refused,
-			  or a word; "" after a good policy */
+	bool listed;          /* between LIST_BEGIN and LIST_END the ConfigMap was there */
+	char told[65];        /* what was told last, so that it is told once: the hash of the bytes
+				 refused,        or a word; "" after a good policy */
 	pthread_mutex_t lock; /* guards status */
 	struct gq_policy_status status;
 };
@@ -116,7 +116,8 @@ static int apply(struct gq_policy_source *source, const char *yaml, size_t len, 
 	if (code)
 		return code;
 	status_good(source, hash);
-	gq_log(GQ_LOG_INFO, "policy in force", GQ_S("hash", hash), GQ_I("tenants", policy->n_tenants),
+	gq_log(GQ_LOG_INFO, "policy in force", GQ_S("hash", hash),
+	       GQ_I("tenants", policy->n_tenants),
 	       GQ_I("classes", gq_class_count(policy->classes)));
 	return 0;
 }
@@ -137,7 +138,8 @@ static int upsert(struct gq_policy_source *source, const struct gq_event *event,
 		code = apply(source, json_object_get_string(yaml),
 			     (size_t)json_object_get_string_len(yaml), err);
 	else if (!code)
-		status_bad(source, "no key", "the ConfigMap has no key " GQ_POLICY_KEY " under data");
+		status_bad(source, "no key",
+			   "the ConfigMap has no key " GQ_POLICY_KEY " under data");
 	json_object_put(root);
 	return code;
 }

@@ -27,8 +27,8 @@ int gq_policy_source_event(void *arg, const struct gq_event *event, struct gq_er
 
 struct gq_policy_status {
 	bool in_force;
-	char hash[65];           /* of the policy in force, or "" */
-	bool last_ok;            /* the newest state of the ConfigMap is the one in force */
+	char hash[65];            /* of the policy in force, or "" */
+	bool last_ok;             /* the newest state of the ConfigMap is the one in force */
 	char problem[GQ_ERR_MAX]; /* what is wrong with the newest state, first line; or "" */
 };
 /* Any thread. */

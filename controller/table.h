@@ -6,8 +6,8 @@
 
 #include "base/cleanup.h"
 
-/* A table for a terminal: columns as wide as their widest cell, the first few flush left, the others
- * (numbers) flush right. */
+/* A table for a terminal: columns as wide as their widest cell, the first few flush left, the
+ * others (numbers) flush right. */
 struct gq_table;
 
 /* header: borrowed, n_columns > 0. n_left: how many columns are flush left. NULL: out of memory. */

@@ -45,9 +45,8 @@ static int fetch(const char *url, const char *kubeconfig, const char *ns, struct
 		code = gq_api_new(config, GQ_USER_AGENT, &api, err);
 	if (!code)
 		code = gq_api_call(api,
-				   &(struct gq_api_request){.method = "GET",
-							    .path = path,
-							    .timeout_ns = TIMEOUT_NS},
+				   &(struct gq_api_request){
+				       .method = "GET", .path = path, .timeout_ns = TIMEOUT_NS},
 				   out, NULL, err);
 	return code;
 }
@@ -85,7 +84,7 @@ static void put_number(struct gq_table *table, struct json_object *numbers, cons
 static void put_row(struct gq_table *table, const char *tenant, struct json_object *limit,
 		    bool memory)
 {
-	static const char *const keys[] = {"limit", "used",	   "bound",    "pending",
+	static const char *const keys[] = {"limit",       "used",     "bound", "pending",
 					   "terminating", "reserved", "free"};
 	struct json_object *numbers = member(limit, memory ? "memoryMiB" : "gpus");
 	char class_name[256];
@@ -102,8 +101,8 @@ static void put_row(struct gq_table *table, const char *tenant, struct json_obje
 static void put_tenant(struct gq_table *table, struct json_object *tenant)
 {
 	struct json_object *limits = member(tenant, "limits");
-	size_t n = json_object_is_type(limits, json_type_array) ? json_object_array_length(limits)
-								: 0;
+	size_t n =
+	    json_object_is_type(limits, json_type_array) ? json_object_array_length(limits) : 0;
 	char name[600];
 
 	(void)snprintf(name, sizeof name, "%s", text_of(member(tenant, "name")));
@@ -140,7 +139,7 @@ static void print_notes(struct json_object *root)
 
 static int print_text(const struct gq_buf *answer)
 {
-	static const char *const header[] = {"TENANT",	"CLASS",       "LIMIT",	   "USED", "BOUND",
+	static const char *const header[] = {"TENANT",  "CLASS",       "LIMIT",    "USED", "BOUND",
 					     "PENDING", "TERMINATING", "RESERVED", "FREE"};
 	struct json_object *root = json_tokener_parse(answer->data ? answer->data : "");
 	struct json_object *tenants = member(root, "tenants");
@@ -167,17 +166,16 @@ static int print_text(const struct gq_buf *answer)
 int gq_command_usage(int argc, char **argv)
 {
 	const char *kubeconfig = NULL, *ns = NULL, *url = NULL, *output = NULL;
-	const struct gq_option options[] = {
-	    {"kubeconfig", 0, &kubeconfig},
-	    {"namespace", 'n', &ns},
-	    {"url", 0, &url},
-	    {"output", 'o', &output}};
+	const struct gq_option options[] = {{"kubeconfig", 0, &kubeconfig},
+					    {"namespace", 'n', &ns},
+					    {"url", 0, &url},
+					    {"output", 'o', &output}};
 	struct gq_buf answer GQ_BUF_CLEANUP = GQ_BUF_INIT(ANSWER_MAX_BYTES);
 	struct gq_err err = {0};
 	size_t n;
 
-	int code = gq_options_parse(argc, argv, options, sizeof options / sizeof options[0],
-				    NULL, 0, &n, &err);
+	int code = gq_options_parse(argc, argv, options, sizeof options / sizeof options[0], NULL,
+				    0, &n, &err);
 	ns = ns ? ns : "gpuquota-system";
 	if (!code)
 		code = gq_options_namespace(ns, &err);

@@ -33,7 +33,7 @@ struct call {
 	struct gq_review review;
 	struct gq_pod *pod; /* of a pod's creation */
 	int64_t deadline_ns;
-	struct gq_reads *reads;      /* made when the decision first asks for one */
+	struct gq_reads *reads; /* made when the decision first asks for one */
 	atomic_int reads_under_way;
 	struct gq_verdict verdict; /* while its ticket is being committed */
 };
@@ -71,8 +71,7 @@ static void count(struct gq_admission *admission, const struct gq_request *reque
 
 	if (took_ns < 0)
 		took_ns = 0;
-	while (bucket < GQ_DURATION_BUCKETS &&
-	       (double)took_ns / 1e9 > gq_duration_bounds_s[bucket])
+	while (bucket < GQ_DURATION_BUCKETS && (double)took_ns / 1e9 > gq_duration_bounds_s[bucket])
 		bucket++;
 	atomic_fetch_add(&admission->reviews[kind][reason], 1);
 	atomic_fetch_add(&admission->duration_buckets[bucket], 1);
@@ -304,8 +303,8 @@ static int binding_text(const struct gq_review *review, const char *parent, cons
 {
 	const char *text;
 	size_t len;
-	int code = gq_review_object_string(review, (const char *[]){parent, key}, 2, &text, &len,
-					   err);
+	int code =
+	    gq_review_object_string(review, (const char *[]){parent, key}, 2, &text, &len, err);
 
 	if (code)
 		return code;
@@ -382,9 +381,9 @@ static int refuse_policy(struct gq_verdict *verdict, const struct gq_policy_prob
 		gq_policy_problems_print(problems, "policy.yaml", &list);
 	else
 		gq_buf_puts(&list, parse_err->msg);
-	int code = gq_message_print(&verdict->message, GQ_LOCALE_EN, GQ_MSG_POLICY_INVALID,
-				    &(struct gq_message_arg){"problems", list.data ? list.data : ""},
-				    1);
+	int code =
+	    gq_message_print(&verdict->message, GQ_LOCALE_EN, GQ_MSG_POLICY_INVALID,
+			     &(struct gq_message_arg){"problems", list.data ? list.data : ""}, 1);
 	return code ? gq_fail(err, GQ_ENOMEM, "out of memory") : 0;
 }
 

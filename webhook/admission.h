@@ -47,7 +47,6 @@ struct gq_admission_stats {
 	uint64_t duration_buckets[GQ_DURATION_BUCKETS + 1]; /* not cumulative; last: above all */
 	double duration_sum_s;
 };
-void gq_admission_stats(const struct gq_admission *admission,
-			struct gq_admission_stats *ret_stats);
+void gq_admission_stats(const struct gq_admission *admission, struct gq_admission_stats *ret_stats);
 
 #endif

@@ -40,8 +40,8 @@ static void print_limit_gpus(struct gq_buf *out, const char *name, struct gq_met
 		gq_metric_sample(out, name, labels, gpus(limit->most.shares));
 }
 
-static void print_limit_memory(struct gq_buf *out, const char *name,
-			       struct gq_metric_label *labels, const struct gq_usage_limit *limit)
+static void print_limit_memory(struct gq_buf *out, const char *name, struct gq_metric_label *labels,
+			       const struct gq_usage_limit *limit)
 {
 	if (limit->most.memory_mib != GQ_UNLIMITED)
 		gq_metric_sample(out, name, labels, bytes(limit->most.memory_mib));
@@ -104,8 +104,8 @@ void gq_metrics_print_usage(struct gq_buf *out, const struct gq_usage *usage)
 	     print_limit_gpus},
 	    {"gpuquota_used_gpus", "gauge", "GPUs that a tenant holds of a class, by state.",
 	     print_used_gpus},
-	    {"gpuquota_limit_memory_bytes", "gauge", "GPU memory that a tenant may hold of a class.",
-	     print_limit_memory},
+	    {"gpuquota_limit_memory_bytes", "gauge",
+	     "GPU memory that a tenant may hold of a class.", print_limit_memory},
 	    {"gpuquota_used_memory_bytes", "gauge",
 	     "GPU memory that a tenant holds of a class, by state.", print_used_memory},
 	    {"gpuquota_bound_gpu_seconds_total", "counter",
@@ -159,8 +159,7 @@ void gq_metrics_print_reviews(struct gq_buf *out, const struct gq_admission_stat
 						     (int64_t)stats->reviews[k][r]);
 		}
 	}
-	gq_metric_family(out, duration, "histogram",
-			 "Time from a review's arrival to its answer.");
+	gq_metric_family(out, duration, "histogram", "Time from a review's arrival to its answer.");
 	for (int b = 0; b <= GQ_DURATION_BUCKETS; b++) {
 		char le[32] = "+Inf";
 		if (b < GQ_DURATION_BUCKETS)
@@ -182,8 +181,7 @@ void gq_metrics_print_server(struct gq_buf *out, const struct gq_server_stats *s
 			 "Connections accepted on both addresses.",
 			 (double)stats->connections_total);
 	gq_metric_single(out, "gpuquota_http_requests_in_flight", "gauge",
-			 "Requests that wait for their answer.",
-			 (double)stats->requests_in_flight);
+			 "Requests that wait for their answer.", (double)stats->requests_in_flight);
 	gq_metric_family(out, "gpuquota_http_responses_total", "counter",
 			 "Responses by the class of their status.");
 	for (unsigned c = 1; c < 6; c++) {

@@ -22,10 +22,11 @@ static const struct gq_json_keep user_keep[] = {{"username", NULL}, {0}};
 
 static struct gq_json_keep object_keep[OBJECT_KEYS_MAX];
 static const struct gq_json_keep request_keep[] = {
-    {"uid", NULL},	    {"resource", resource_keep}, {"subResource", NULL},
-    {"name", NULL},	    {"namespace", NULL},	 {"operation", NULL},
-    {"userInfo", user_keep}, {"dryRun", NULL},		 {"object", object_keep},
-    {0}};
+    {"uid", NULL},           {"resource", resource_keep},
+    {"subResource", NULL},   {"name", NULL},
+    {"namespace", NULL},     {"operation", NULL},
+    {"userInfo", user_keep}, {"dryRun", NULL},
+    {"object", object_keep}, {0}};
 static const struct gq_json_keep review_keep[] = {
     {"apiVersion", NULL}, {"kind", NULL}, {"request", request_keep}, {0}};
 
@@ -58,8 +59,9 @@ static int check_uid(const char *uid, struct gq_err *err)
 			       UID_MAX_BYTES);
 	for (size_t i = 0; i < len; i++)
 		if (uid[i] <= ' ' || uid[i] > '~')
-			return gq_fail(err, GQ_EINVALID, "request.uid holds a character that no "
-							 "UID has");
+			return gq_fail(err, GQ_EINVALID,
+				       "request.uid holds a character that no "
+				       "UID has");
 	return 0;
 }
 
@@ -119,8 +121,9 @@ int gq_review_decode(const char *body, size_t len, struct gq_review *ret_review,
 	    (code = gq_field_object(&root, "request", &request, err)))
 		return code;
 	if (strcmp(kind, "AdmissionReview") != 0 || strcmp(version, "admission.k8s.io/v1") != 0)
-		return gq_fail(err, GQ_EINVALID, "the kind must be AdmissionReview of "
-						 "admission.k8s.io/v1");
+		return gq_fail(err, GQ_EINVALID,
+			       "the kind must be AdmissionReview of "
+			       "admission.k8s.io/v1");
 	if (!request.value)
 		return gq_fail(err, GQ_EINVALID, "request is missing");
 	code = read_request(&request, &review, err);

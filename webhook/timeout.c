@@ -9,9 +9,13 @@ static const struct {
 	int64_t ns;
 } units[] = {
     /* longer names first, so that "ms" is not read as "m" */
-    {"ns", 1},		     {"us", 1000}, {"\xC2\xB5s", 1000},
-    {"ms", 1000000},	     {"s", INT64_C(1000000000)},
-    {"m", INT64_C(60000000000)}, {"h", INT64_C(3600000000000)},
+    {"ns", 1},
+    {"us", 1000},
+    {"\xC2\xB5s", 1000},
+    {"ms", 1000000},
+    {"s", INT64_C(1000000000)},
+    {"m", INT64_C(60000000000)},
+    {"h", INT64_C(3600000000000)},
 };
 
 #define LONGEST_NS (INT64_C(24) * 3600 * 1000000000)

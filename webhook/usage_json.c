@@ -31,7 +31,8 @@ static void put_mib(struct gq_buf *out, const char *key, int64_t mib)
 }
 
 /* One currency of a limit. */
-static void put_numbers(struct gq_buf *out, const char *currency, const struct gq_usage_limit *limit,
+static void put_numbers(struct gq_buf *out, const char *currency,
+			const struct gq_usage_limit *limit,
 			int64_t (*pick)(struct gq_amount amount),
 			void (*put)(struct gq_buf *out, const char *key, int64_t value))
 {

@@ -114,7 +114,7 @@ static inline void world_finish_read(struct world *world, size_t i, int code, co
 	struct world_read *r = &world->reads[i];
 
 	r->read->code = code;
-	if (!code) {
+	if (!code && json) {
 		r->read->body = json_of(json);
 		r->read->len = strlen(json);
 	}

@@ -103,7 +103,7 @@ static char *capture_string(const char *file, const char *parent, const char *ke
 	struct gq_review review = {0};
 	struct gq_err err = {0};
 	char path[512];
-	const char *text;
+	const char *text = NULL;
 	size_t len, text_len;
 
 	(void)snprintf(path, sizeof path, REVIEWS "%s.json", file);
