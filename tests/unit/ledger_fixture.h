@@ -150,7 +150,7 @@ const char *probes_of(struct world *w);
 void world_probed(struct world *w, const struct pod_spec *spec, enum gq_probe_outcome outcome,
 		  const struct pod_spec *found, int64_t begun_ns);
 
-/* The seed of a random test: from $GQ_SEED, else the clock; printed. */
+/* The seed of a random test, printed: a fixed one, or $GQ_SEED ("random": from the clock). */
 uint64_t seed_take(const char *test);
 uint32_t seed_next(uint64_t *seed);
 

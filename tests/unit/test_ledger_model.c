@@ -89,7 +89,9 @@ struct mpod {
 	int node;      /* where it really is, or NOTHING */
 	int seen_node; /* where the ledger knows it to be */
 	bool dying;
-	int bind; /* a binding was allowed to that node, or NOTHING */
+	int bind;          /* a binding was allowed to that node, or NOTHING */
+	unsigned admitted; /* leaves that its creation or a binding was allowed for */
+	unsigned mask;     /* leaves that count now, 0 for all */
 	uint64_t ticket;
 	int64_t answered_ns;
 };
@@ -137,7 +139,7 @@ static unsigned leaves_on(const struct model *m, int node)
 }
 
 /* The leaves that a pod may land on, as bits. */
-static unsigned leaves_of(const struct model *m, const struct mpod *pod)
+static unsigned all_leaves_of(const struct model *m, const struct mpod *pod)
 {
 	unsigned leaves = 0;
 
@@ -152,6 +154,16 @@ static unsigned leaves_of(const struct model *m, const struct mpod *pod)
 	if (!leaves)
 		leaves = 1u << REST;
 	return pod->bind == NOTHING ? leaves : leaves | leaves_on(m, pod->bind);
+}
+
+/* REST stands for every leaf. */
+static unsigned leaves_of(const struct model *m, const struct mpod *pod)
+{
+	unsigned leaves = all_leaves_of(m, pod);
+
+	if (!pod->mask || pod->mask >> REST & 1)
+		return leaves;
+	return leaves >> REST & 1 ? pod->mask : leaves & pod->mask;
 }
 
 static void demand_in(const struct model *m, const struct mpod *pod, int class_, int64_t out[2])
@@ -322,6 +334,7 @@ static void do_create(struct model *m)
 	if (kind != (expected ? GQ_VERDICT_ALLOW : GQ_VERDICT_DENY))
 		fail_msg("%s: %s", expected ? "refused" : "allowed", message_of(m->w));
 	pod->charged = expected && !dry_run;
+	pod->admitted = all_leaves_of(m, pod);
 	m->allowed += expected;
 	m->refused += !expected;
 	pod->proposed = true;
@@ -414,7 +427,10 @@ static void do_bind(struct model *m)
 	char node[8];
 	int old = pod->bind, n = roll(m, NODES);
 	(void)snprintf(node, sizeof node, "n%d", n);
+	/* what new nodes have added since it was allowed is not its by right */
+	pod->mask = pod->admitted;
 	totals(m, before);
+	pod->mask |= leaves_on(m, n);
 	pod->bind = n;
 	/* what an earlier binding was allowed for is held until this one replaces it */
 	bool charged_to_somebody = tenant_of(m, m->spaces[pod->space].tenant) != NULL;
@@ -422,6 +438,9 @@ static void do_bind(struct model *m)
 	enum gq_verdict_kind kind = world_bind(m->w, &spec, node, false);
 	if (kind != (expected ? GQ_VERDICT_ALLOW : GQ_VERDICT_DENY))
 		fail_msg("binding %s: %s", expected ? "refused" : "allowed", message_of(m->w));
+	if (expected && charged_to_somebody)
+		pod->admitted = pod->mask;
+	pod->mask = 0;
 	if (!expected || !charged_to_somebody)
 		pod->bind = old;
 	else if (!pod->proposed)
