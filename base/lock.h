@@ -10,6 +10,7 @@
 
 enum gq_lock_rank {
 	GQ_RANK_LEDGER_BUILD,
+	GQ_RANK_LEDGER_TURN,
 	GQ_RANK_LEDGER,
 	GQ_RANK_LEAF, /* with no other lock: queues, statuses */
 	GQ_RANKS,

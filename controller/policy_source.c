@@ -1,10 +1,10 @@
 #include "controller/policy_source.h"
 
 #include <json-c/json.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "base/log.h"
 #include "controller/hash.h"
 #include "quota/field.h"
@@ -12,10 +12,10 @@
 struct gq_policy_source {
 	struct gq_ledger *ledger;
 	const struct gq_clock *clock;
-	bool listed;          /* between LIST_BEGIN and LIST_END the ConfigMap was there */
-	char told[65];        /* what was told last, so that it is told once: the hash of the bytes
-				 refused,        or a word; "" after a good policy */
-	pthread_mutex_t lock; /* guards status */
+	bool listed;         /* between LIST_BEGIN and LIST_END the ConfigMap was there */
+	char told[65];       /* what was told last, so that it is told once: the hash of the bytes
+				refused,        or a word; "" after a good policy */
+	struct gq_lock lock; /* guards status */
 	struct gq_policy_status status;
 };
 
@@ -33,7 +33,7 @@ struct gq_policy_source *gq_policy_source_new(struct gq_ledger *ledger,
 		return NULL;
 	source->ledger = ledger;
 	source->clock = clock;
-	pthread_mutex_init(&source->lock, NULL);
+	gq_lock_init(&source->lock, GQ_RANK_LEAF);
 	return source;
 }
 
@@ -41,26 +41,26 @@ void gq_policy_source_free(struct gq_policy_source *source)
 {
 	if (!source)
 		return;
-	pthread_mutex_destroy(&source->lock);
+	gq_lock_done(&source->lock);
 	free(source);
 }
 
 void gq_policy_source_status(struct gq_policy_source *source, struct gq_policy_status *ret_status)
 {
-	pthread_mutex_lock(&source->lock);
+	gq_lock_take(&source->lock);
 	*ret_status = source->status;
-	pthread_mutex_unlock(&source->lock);
+	gq_lock_release(&source->lock);
 }
 
 static void status_good(struct gq_policy_source *source, const char *hash)
 {
 	source->told[0] = '\0';
-	pthread_mutex_lock(&source->lock);
+	gq_lock_take(&source->lock);
 	source->status.in_force = true;
 	source->status.last_ok = true;
 	source->status.problem[0] = '\0';
 	(void)snprintf(source->status.hash, sizeof source->status.hash, "%s", hash);
-	pthread_mutex_unlock(&source->lock);
+	gq_lock_release(&source->lock);
 }
 
 /* problem: its first line is kept. key names this state of the ConfigMap. */
@@ -68,11 +68,11 @@ static void status_bad(struct gq_policy_source *source, const char *key, const c
 {
 	int len = (int)strcspn(problem, "\n");
 
-	pthread_mutex_lock(&source->lock);
+	gq_lock_take(&source->lock);
 	source->status.last_ok = false;
 	(void)snprintf(source->status.problem, sizeof source->status.problem, "%.*s", len, problem);
 	bool in_force = source->status.in_force;
-	pthread_mutex_unlock(&source->lock);
+	gq_lock_release(&source->lock);
 	if (strcmp(source->told, key) == 0)
 		return;
 	(void)snprintf(source->told, sizeof source->told, "%s", key);

@@ -48,7 +48,7 @@ struct serve {
 	pthread_t server_thread;
 	bool server_runs;
 	int server_code;
-	int signals; /* signalfd */
+	int signals;              /* signalfd */
 	struct tls_files in_use;  /* what the certificate in use was read from */
 	struct tls_files refused; /* what was not usable, when it has been told */
 	bool refusal_told;
@@ -174,19 +174,19 @@ static int make_informer(struct serve *serve, struct gq_err *err)
 
 static int make_memory_parts(struct serve *serve, struct gq_err *err)
 {
-	serve->ledger = gq_ledger_new(&(struct gq_ledger_options){
-	    .reservation_ttl_ns = serve->options.reservation_ttl_ns});
+	serve->ledger = gq_ledger_new(
+	    &(struct gq_ledger_options){.reservation_ttl_ns = serve->options.reservation_ttl_ns});
 	serve->policy = serve->ledger ? gq_policy_source_new(serve->ledger, &gq_clock_real) : NULL;
 	serve->store =
 	    serve->ledger ? gq_store_new(serve->ledger, serve->api, &gq_clock_real) : NULL;
-	serve->admission = gq_admission_new(&(struct gq_admission_options){
-	    .ledger = serve->ledger,
-	    .clock = &gq_clock_real,
-	    .policy_namespace = serve->options.namespace_,
-	    .policy_name = GQ_POLICY_NAME,
-	    .read = on_read,
-	    .commit = on_commit,
-	    .arg = serve});
+	serve->admission = gq_admission_new(
+	    &(struct gq_admission_options){.ledger = serve->ledger,
+					   .clock = &gq_clock_real,
+					   .policy_namespace = serve->options.namespace_,
+					   .policy_name = GQ_POLICY_NAME,
+					   .read = on_read,
+					   .commit = on_commit,
+					   .arg = serve});
 	if (!serve->policy || !serve->store || !serve->admission)
 		return gq_fail(err, GQ_ENOMEM, "out of memory");
 	serve->feed = (struct gq_feed){.ledger = serve->ledger, .clock = &gq_clock_real};
@@ -316,7 +316,8 @@ static void run_until_signal(struct serve *serve)
 		    read(serve->signals, &info, sizeof info) != (ssize_t)sizeof info)
 			continue;
 		if (info.ssi_signo != SIGHUP) {
-			gq_log(GQ_LOG_INFO, "ending", GQ_S("signal", strsignal((int)info.ssi_signo)));
+			gq_log(GQ_LOG_INFO, "ending",
+			       GQ_S("signal", strsignal((int)info.ssi_signo)));
 			return;
 		}
 		follow_certificate(serve, true);

@@ -20,7 +20,8 @@ struct gq_store *gq_store_new(struct gq_ledger *ledger, struct gq_api *api,
 void gq_store_free(struct gq_store *store);
 GQ_DEFINE_CLEANUP(gq_cleanup_store, struct gq_store, gq_store_free);
 
-/* Commits a ticket, then calls done, on any thread, with 0 or with why it could not be. */
+/* Commits a ticket, then calls done, on any thread, with 0 or with why it could not be; the ticket
+ * is aborted then. */
 void gq_store_commit(struct gq_store *store, uint64_t ticket,
 		     void (*done)(void *done_arg, int code), void *done_arg);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/lock.h"
 #include "informer/secret.h"
 #include "informer/status.h"
 #include "informer/transport.h"
@@ -49,7 +50,7 @@ struct gq_api {
 	pthread_t thread;
 	struct call *running; /* the thread's */
 
-	pthread_mutex_t lock; /* of what follows */
+	struct gq_lock lock; /* of what follows */
 	struct call *queue, **queue_end;
 	bool stop;
 };
@@ -233,12 +234,12 @@ static void unlink_call(struct call *call)
 /* Takes the whole queue. Returns whether to go on. */
 static bool take_queue(struct gq_api *api, struct call **ret_queue)
 {
-	pthread_mutex_lock(&api->lock);
+	gq_lock_take(&api->lock);
 	*ret_queue = api->queue;
 	api->queue = NULL;
 	api->queue_end = &api->queue;
 	bool go_on = !api->stop;
-	pthread_mutex_unlock(&api->lock);
+	gq_lock_release(&api->lock);
 	return go_on;
 }
 
@@ -308,13 +309,12 @@ int gq_api_new(const struct gq_kubeconfig *config, const char *user_agent, struc
 		api->multi = multi;
 		api->queue_end = &api->queue;
 		(void)curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, (long)CONNECTIONS_KEPT);
-		if (pthread_mutex_init(&api->lock, NULL) == 0) {
-			if (pthread_create(&api->thread, NULL, run, api) == 0) {
-				*ret_api = api;
-				return 0;
-			}
-			pthread_mutex_destroy(&api->lock);
+		gq_lock_init(&api->lock, GQ_RANK_LEAF);
+		if (pthread_create(&api->thread, NULL, run, api) == 0) {
+			*ret_api = api;
+			return 0;
 		}
+		gq_lock_done(&api->lock);
 	}
 	if (multi)
 		(void)curl_multi_cleanup(multi);
@@ -327,14 +327,14 @@ void gq_api_free(struct gq_api *api)
 {
 	if (!api)
 		return;
-	pthread_mutex_lock(&api->lock);
+	gq_lock_take(&api->lock);
 	api->stop = true;
-	pthread_mutex_unlock(&api->lock);
+	gq_lock_release(&api->lock);
 	(void)curl_multi_wakeup(api->multi);
 	(void)pthread_join(api->thread, NULL);
 	(void)curl_multi_cleanup(api->multi);
 	gq_transport_free(api->transport);
-	pthread_mutex_destroy(&api->lock);
+	gq_lock_done(&api->lock);
 	free(api);
 }
 
@@ -390,14 +390,14 @@ int gq_api_start(struct gq_api *api, const struct gq_api_request *request, struc
 	GQ_CLEANUP(cleanup_call) struct call *call = calloc(1, sizeof *call);
 	if (!call || copy_request(request, call))
 		return gq_fail(err, GQ_ENOMEM, "out of memory");
-	pthread_mutex_lock(&api->lock);
+	gq_lock_take(&api->lock);
 	bool stop = api->stop;
 	if (!stop) {
 		*api->queue_end = call;
 		api->queue_end = &call->next;
 		call = NULL;
 	}
-	pthread_mutex_unlock(&api->lock);
+	gq_lock_release(&api->lock);
 	if (stop)
 		return gq_fail(err, GQ_EINVALID, "the API client was stopped");
 	(void)curl_multi_wakeup(api->multi);
@@ -406,7 +406,7 @@ int gq_api_start(struct gq_api *api, const struct gq_api_request *request, struc
 
 /* Somebody who waits for an answer. */
 struct waiter {
-	pthread_mutex_t lock;
+	struct gq_lock lock;
 	pthread_cond_t answered;
 	bool done;
 	struct gq_buf *out;
@@ -419,7 +419,7 @@ static void on_answer(void *arg, const struct gq_api_response *response)
 {
 	struct waiter *waiter = arg;
 
-	pthread_mutex_lock(&waiter->lock);
+	gq_lock_take(&waiter->lock);
 	waiter->status = response->status;
 	waiter->code = response->code;
 	if (response->code)
@@ -429,7 +429,7 @@ static void on_answer(void *arg, const struct gq_api_response *response)
 		waiter->code = gq_fail(&waiter->err, waiter->out->code, "the answer is too large");
 	waiter->done = true;
 	pthread_cond_signal(&waiter->answered);
-	pthread_mutex_unlock(&waiter->lock);
+	gq_lock_release(&waiter->lock);
 }
 
 int gq_api_call(struct gq_api *api, const struct gq_api_request *request, struct gq_buf *out,
@@ -440,20 +440,19 @@ int gq_api_call(struct gq_api *api, const struct gq_api_request *request, struct
 
 	if (pthread_equal(pthread_self(), api->thread))
 		return gq_fail(err, GQ_EINVALID, "a callback can't wait for an answer");
-	if (pthread_mutex_init(&waiter.lock, NULL))
-		return gq_fail(err, GQ_ENOMEM, "out of memory");
+	gq_lock_init(&waiter.lock, GQ_RANK_LEAF);
 	if (pthread_cond_init(&waiter.answered, NULL)) {
-		pthread_mutex_destroy(&waiter.lock);
+		gq_lock_done(&waiter.lock);
 		return gq_fail(err, GQ_ENOMEM, "out of memory");
 	}
 	mine.on_done = on_answer;
 	mine.arg = &waiter;
 	int code = gq_api_start(api, &mine, err);
 	if (!code) {
-		pthread_mutex_lock(&waiter.lock);
+		gq_lock_take(&waiter.lock);
 		while (!waiter.done)
-			pthread_cond_wait(&waiter.answered, &waiter.lock);
-		pthread_mutex_unlock(&waiter.lock);
+			pthread_cond_wait(&waiter.answered, &waiter.lock.mutex);
+		gq_lock_release(&waiter.lock);
 		code = waiter.code;
 		if (code && err)
 			*err = waiter.err;
@@ -461,6 +460,6 @@ int gq_api_call(struct gq_api *api, const struct gq_api_request *request, struct
 			*ret_status = waiter.status;
 	}
 	pthread_cond_destroy(&waiter.answered);
-	pthread_mutex_destroy(&waiter.lock);
+	gq_lock_done(&waiter.lock);
 	return code;
 }

@@ -18,8 +18,8 @@ static int find_slowly(const struct gq_class_table *table, const char *name)
 
 static int add_class(struct gq_class_table *table, const char *name)
 {
-	table->classes[table->n] = (struct gq_class_entry){
-	    .name = name, .parent = GQ_CLASS_ANY, .model = GQ_CLASS_NONE};
+	table->classes[table->n] =
+	    (struct gq_class_entry){.name = name, .parent = GQ_CLASS_ANY, .model = GQ_CLASS_NONE};
 	return (int)table->n++;
 }
 
@@ -134,8 +134,7 @@ static int set_parents(struct gq_class_table *table, const struct gq_class_def *
 		size_t steps = 0;
 		for (int id = ids[i]; id != GQ_CLASS_NONE; id = table->classes[id].parent)
 			if (steps++ > table->n)
-				return gq_fail(err, GQ_EINVALID,
-					       "class \"%s\" is its own ancestor",
+				return gq_fail(err, GQ_EINVALID, "class \"%s\" is its own ancestor",
 					       defs[i].name);
 	}
 	return 0;
@@ -171,9 +170,9 @@ static int set_matches(struct gq_class_table *table, const struct gq_class_def *
 			const struct gq_class_match *match = &defs[i].matches[m];
 			const char *label = copy_string(at, match->label);
 			for (size_t v = 0; v < match->n_values; v++) {
-				table->told[table->n_told] = (struct gq_class_told){
-				    label, copy_string(at, match->values[v]), ids[i],
-				    table->n_told};
+				table->told[table->n_told] =
+				    (struct gq_class_told){label, copy_string(at, match->values[v]),
+							   ids[i], table->n_told};
 				table->n_told++;
 			}
 		}

@@ -16,8 +16,8 @@
 
 #define GQ_CLASS_MAX 256
 #define GQ_CLASS_NAME_MAX 63 /* bytes, as of a label value */
-#define GQ_CLASS_ANY 0   /* "*" */
-#define GQ_CLASS_OTHER 1 /* "other": a model that the table does not know; a leaf */
+#define GQ_CLASS_ANY 0       /* "*" */
+#define GQ_CLASS_OTHER 1     /* "other": a model that the table does not know; a leaf */
 #define GQ_CLASS_NONE (-1)
 
 /* A set of leaf classes. */
@@ -73,19 +73,19 @@ const char *gq_class_suggest(const struct gq_class_table *table, const char *nam
 
 /* How labels tell the model. */
 struct gq_class_reading {
-	int class_id;         /* GQ_CLASS_NONE: the labels do not tell */
-	int64_t memory_mib;   /* of one device: from the labels, else the table's; 0 not known */
-	const char *label;    /* the label that told, e.g. "nvidia.com/gpu.product"; or NULL */
-	const char *value;    /* its value; points into labels */
+	int class_id;       /* GQ_CLASS_NONE: the labels do not tell */
+	int64_t memory_mib; /* of one device: from the labels, else the table's; 0 not known */
+	const char *label;  /* the label that told, e.g. "nvidia.com/gpu.product"; or NULL */
+	const char *value;  /* its value; points into labels */
 };
 
 /* Reads node labels (or the labels that a selector demands): the policy's own matches first, then
- * GFD's nvidia.com/gpu.product (its -MIG-… and -SHARED endings ignored) and AMD's product name, then
- * the clouds' labels. Values match by tokens, never by substring: H20 is not H200, A10 not A100. A
- * product that the table does not know is GQ_CLASS_OTHER. A model whose variants differ in memory
- * becomes the variant when product or memory label tell; else the model itself.
- * labels: sorted by key.
- * Source: gpu-feature-discovery, GKE, Karpenter, AKS, CoreWeave, Alibaba and AMD label docs. */
+ * GFD's nvidia.com/gpu.product (its -MIG-… and -SHARED endings ignored) and AMD's product name,
+ * then the clouds' labels. Values match by tokens, never by substring: H20 is not H200, A10 not
+ * A100. A product that the table does not know is GQ_CLASS_OTHER. A model whose variants differ in
+ * memory becomes the variant when product or memory label tell; else the model itself. labels:
+ * sorted by key. Source: gpu-feature-discovery, GKE, Karpenter, AKS, CoreWeave, Alibaba and AMD
+ * label docs. */
 struct gq_class_reading gq_class_read_labels(const struct gq_class_table *table,
 					     const struct gq_label *labels, size_t n_labels);
 

@@ -245,8 +245,8 @@ static int variant_of_memory(const struct gq_class_table *table, int model, int6
 		const struct gq_class_entry *entry = &table->classes[i];
 		if (entry->model != model || entry->memory_mib == 0)
 			continue;
-		int64_t off = entry->memory_mib > mib ? entry->memory_mib - mib
-						      : mib - entry->memory_mib;
+		int64_t off =
+		    entry->memory_mib > mib ? entry->memory_mib - mib : mib - entry->memory_mib;
 		if (off <= entry->memory_mib / 8 && off < best_off) {
 			best = (int)i;
 			best_off = off;

@@ -4,8 +4,14 @@
  * without vendor and form factor; memory is what the driver reports, so that quotas and labels
  * agree. */
 
-#define MODEL(name, mib, patterns) {name, NULL, 0, mib, patterns}
-#define VARIANT(name, model, gb, mib, patterns) {name, model, gb, mib, patterns}
+#define MODEL(name, mib, patterns)                                                                 \
+	{                                                                                          \
+		name, NULL, 0, mib, patterns                                                       \
+	}
+#define VARIANT(name, model, gb, mib, patterns)                                                    \
+	{                                                                                          \
+		name, model, gb, mib, patterns                                                     \
+	}
 
 const struct gq_class_builtin gq_class_builtins[] = {
     /* NVIDIA data centre */

@@ -155,15 +155,7 @@ static int namespace_read(struct gq_ledger *ledger, const struct gq_read *read, 
 	struct gq_namespace *object GQ_CLEANUP(gq_cleanup_namespace) = NULL;
 	int code = gq_namespace_decode(read->body, read->len, &object, err);
 
-	if (code)
-		return code;
-	gq_ledger_lock(ledger);
-	const struct gq_ns *ns = gq_map_get(ledger->namespaces, object->name, strlen(object->name));
-	bool seen = ns && ns->object;
-	gq_ledger_unlock(ledger);
-	/* The watch may show it in between: both tell what the API server has, and a newer state
-	 * comes as an event of its own. */
-	return seen ? 0 : gq_ledger_namespace_seen(ledger, object, now_ns, err);
+	return code ? code : gq_ledger_namespace_read(ledger, object, now_ns, err);
 }
 
 /* An unknown namespace is read first. Returns true when the verdict is made (READ or UNAVAILABLE);
@@ -377,10 +369,11 @@ static bool check_attempts(struct gq_ledger *ledger, const struct gq_create *cre
 	return false;
 }
 
-static void admit(struct gq_charge *charge, const struct gq_parts *parts)
+static void admit(const struct gq_ledger *ledger, struct gq_charge *charge,
+		  const struct gq_parts *parts)
 {
 	for (size_t i = 0; i < parts->n; i++)
-		gq_class_set_add(&charge->admitted, parts->items[i].class_id);
+		gq_charge_admit(ledger, charge, parts->items[i].class_id);
 }
 
 /* Makes the charge. 0 or GQ_ENOMEM, which leaves nothing behind. */
@@ -393,7 +386,7 @@ static int charge_make(struct gq_ledger *ledger, const struct gq_create *create,
 		return GQ_ENOMEM;
 	charge->answered_ns = create->now_ns;
 	charge->admitted_known = true;
-	admit(charge, parts);
+	admit(ledger, charge, parts);
 	if (gq_reserve_set_owner(ledger, charge, key) || gq_reserve_set_ticket(ledger, charge) ||
 	    gq_reserve_set_request(ledger, charge, create->request_uid))
 		goto fail;
@@ -543,11 +536,6 @@ static enum outcome decide_in_view(struct gq_ledger *ledger, const struct gq_cre
 	return outcome;
 }
 
-static void verdict_restart(struct gq_verdict *verdict)
-{
-	gq_verdict_done(verdict);
-}
-
 int gq_decide_create(struct gq_ledger *ledger, const struct gq_create *create,
 		     struct gq_verdict *verdict, struct gq_err *err)
 {
@@ -555,7 +543,7 @@ int gq_decide_create(struct gq_ledger *ledger, const struct gq_create *create,
 		return answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_NO_GPU);
 	for (int tries = 0; tries < REVALIDATE_MAX; tries++) {
 		struct view view GQ_CLEANUP(view_done) = {0};
-		verdict_restart(verdict);
+		gq_verdict_done(verdict);
 		if (create->now_ns >= create->deadline_ns)
 			return unavailable(verdict, GQ_REASON_TOO_LATE);
 		gq_ledger_lock(ledger);
@@ -652,7 +640,7 @@ static int admitted_parts(const struct gq_charge *charge, unsigned bank, struct 
 		return GQ_ENOMEM;
 	for (size_t i = 0; i < ret_parts->n; i++)
 		if (!charge->admitted_known ||
-		    gq_class_set_has(&charge->admitted, ret_parts->items[i].class_id))
+		    gq_class_set_has(&charge->admitted[bank], ret_parts->items[i].class_id))
 			ret_parts->items[n++] = ret_parts->items[i];
 	ret_parts->n = n;
 	return 0;
@@ -692,7 +680,7 @@ static int decide_bind_locked(struct gq_ledger *ledger, const struct gq_binding 
 		return 0;
 	int code = bind_charge(ledger, charge, binding);
 	if (!code)
-		admit(charge, &node_parts);
+		admit(ledger, charge, &node_parts);
 	return code;
 }
 

@@ -10,8 +10,8 @@
 #include "quota/ledger.h"
 #include "quota/object.h"
 
-/* The decision about one request: rules, tenant of the namespace, demand, candidate classes, and the
- * charge against every limit concerned, all or nothing. */
+/* The decision about one request: rules, tenant of the namespace, demand, candidate classes, and
+ * the charge against every limit concerned, all or nothing. */
 
 enum gq_verdict_kind {
 	GQ_VERDICT_ALLOW,
@@ -47,19 +47,24 @@ enum gq_reason {
 };
 const char *gq_reason_name(enum gq_reason reason);
 
-enum gq_read_kind { GQ_READ_NAMESPACE, GQ_READ_CLAIM, GQ_READ_CLAIM_TEMPLATE, GQ_READ_DEVICE_CLASS };
+enum gq_read_kind {
+	GQ_READ_NAMESPACE,
+	GQ_READ_CLAIM,
+	GQ_READ_CLAIM_TEMPLATE,
+	GQ_READ_DEVICE_CLASS
+};
 
 #define GQ_READS_MAX 40 /* of one request: its namespace, claims and their device classes */
 
 /* One object that the decision needs and no cache has. */
 struct gq_read {
 	enum gq_read_kind kind;
-	char path[640];   /* of the API server */
+	char path[640]; /* of the API server */
 	const struct gq_json_keep *keep;
-	bool started;     /* the caller's: the read is under way or done */
-	bool done;        /* code and body are filled in */
-	int code;         /* 0 or GQ_E…; GQ_ENOTFOUND is an answer too */
-	char *body;       /* pruned JSON, owned; or NULL */
+	bool started; /* the caller's: the read is under way or done */
+	bool done;    /* code and body are filled in */
+	int code;     /* 0 or GQ_E…; GQ_ENOTFOUND is an answer too */
+	char *body;   /* pruned JSON, owned; or NULL */
 	size_t len;
 };
 
@@ -79,8 +84,8 @@ struct gq_verdict {
 	struct gq_buf message; /* DENY, UNAVAILABLE: for people, may have several lines */
 	struct gq_buf warnings[GQ_WARNINGS_MAX];
 	size_t n_warnings;
-	struct gq_buf audit; /* what audit mode would have refused; "" is nothing */
-	const char *tenant;  /* name, valid while `policy` is held; or NULL */
+	struct gq_buf audit;      /* what audit mode would have refused; "" is nothing */
+	const char *tenant;       /* name, valid while `policy` is held; or NULL */
 	struct gq_policy *policy; /* reference, or NULL */
 };
 #define GQ_VERDICT_INIT                                                                            \
@@ -90,18 +95,18 @@ void gq_verdict_done(struct gq_verdict *verdict);
 struct gq_create {
 	const struct gq_pod *pod; /* with namespace, name and uid */
 	const char *request_uid;
-	const char *user; /* who asks, for counting attempts of pods that have no owner; never shown */
-	bool dry_run;     /* decides, and leaves no trace */
+	const char
+	    *user;    /* who asks, for counting attempts of pods that have no owner; never shown */
+	bool dry_run; /* decides, and leaves no trace */
 	int64_t now_ns;
 	int64_t wall_s;
 	int64_t deadline_ns;    /* a request whose time is up is dropped before it reserves */
 	struct gq_reads *reads; /* kept by the caller from one call to the next; may grow */
 };
 
-/* A pod wants to be created. ret_verdict: initialised by the caller with GQ_VERDICT_INIT, and emptied
- * with gq_verdict_done(). Any answer but an error is in the verdict.
- * Errors: GQ_ENOMEM (answer 503; nothing is reserved).
- * Any thread; takes ledger.lock, so call with no lock held. */
+/* A pod wants to be created. ret_verdict: initialised by the caller with GQ_VERDICT_INIT, and
+ * emptied with gq_verdict_done(). Any answer but an error is in the verdict. Errors: GQ_ENOMEM
+ * (answer 503; nothing is reserved). Any thread; takes ledger.lock, so call with no lock held. */
 int gq_decide_create(struct gq_ledger *ledger, const struct gq_create *create,
 		     struct gq_verdict *ret_verdict, struct gq_err *err);
 

@@ -306,8 +306,8 @@ static bool find_leaf(const struct gq_book *book, const struct gq_slot *slot, in
 
 	for (int id = 0; id < (int)gq_class_count(book->policy->classes); id++) {
 		if (gq_class_set_has(leaves, id) &&
-		    gq_node_snapshot_selector_for(book->snapshot, id, &label, &value) &&
-		    fits_on(book, slot, tenant, pod, id, wall_s, &facts->other_free)) {
+		    fits_on(book, slot, tenant, pod, id, wall_s, &facts->other_free) &&
+		    gq_node_snapshot_selector_for(book->snapshot, id, &label, &value)) {
 			facts->other_class = id;
 			facts->other_named = quota_name(book, tenant, id);
 			return true;

@@ -12,17 +12,18 @@
  * the reverse. */
 
 enum gq_gpu_meaning {
-	GQ_GPU_NONE,           /* no GPU request */
-	GQ_GPU_COUNT,          /* whole devices, or vGPUs when the container names memory or cores */
-	GQ_GPU_MEMORY_MIB,     /* HAMi: MiB of each vGPU */
-	GQ_GPU_MEMORY_PERCENT, /* HAMi: percent of each card; above 100 counts as 100, 0 as not given */
+	GQ_GPU_NONE,       /* no GPU request */
+	GQ_GPU_COUNT,      /* whole devices, or vGPUs when the container names memory or cores */
+	GQ_GPU_MEMORY_MIB, /* HAMi: MiB of each vGPU */
+	GQ_GPU_MEMORY_PERCENT, /* HAMi: percent of each card; above 100 counts as 100, 0 as not
+				  given */
 	GQ_GPU_CORES_PERCENT,  /* HAMi: percent of each card's compute */
 	GQ_GPU_DEVICE_CLASS,   /* deviceclass.resource.kubernetes.io/CLASS: depends on the class */
 	GQ_GPU_NOT_SUPPORTED,  /* a GPU request that this version refuses */
 };
 
-/* Keys of pod annotations that ask for GPUs, X(key, detail): KAI Scheduler's. Constraints on where a
- * counted GPU comes from (HAMi's nvidia.com/use-gputype, …) are no requests. */
+/* Keys of pod annotations that ask for GPUs, X(key, detail): KAI Scheduler's. Constraints on where
+ * a counted GPU comes from (HAMi's nvidia.com/use-gputype, …) are no requests. */
 #define GQ_GPU_ANNOTATIONS(X)                                                                      \
 	X("gpu-fraction", "KAI Scheduler's GPU sharing")                                           \
 	X("gpu-memory", "KAI Scheduler's GPU sharing")                                             \

@@ -25,9 +25,9 @@ struct gq_ledger *gq_ledger_new(const struct gq_ledger_options *options)
 	if (!ledger)
 		return NULL;
 	ledger->ttl_ns = options->reservation_ttl_ns ? options->reservation_ttl_ns : DEFAULT_TTL_NS;
-	pthread_mutex_init(&ledger->lock, NULL);
-	pthread_mutex_init(&ledger->turn, NULL);
-	pthread_mutex_init(&ledger->build_lock, NULL);
+	gq_lock_init(&ledger->lock, GQ_RANK_LEDGER);
+	gq_lock_init(&ledger->turn, GQ_RANK_LEDGER_TURN);
+	gq_lock_init(&ledger->build_lock, GQ_RANK_LEDGER_BUILD);
 	gq_list_init(&ledger->all_slots);
 	gq_list_init(&ledger->all_namespaces);
 	gq_list_init(&ledger->all_nodes);
@@ -390,6 +390,14 @@ int gq_ledger_charge_refresh(struct gq_ledger *ledger, struct gq_charge *charge)
 	return 0;
 }
 
+void gq_charge_admit(const struct gq_ledger *ledger, struct gq_charge *charge, int class_id)
+{
+	gq_class_set_add(&charge->admitted[ledger->cur->bank], class_id);
+	if (ledger->next && ledger->class_moves[class_id] >= 0)
+		gq_class_set_add(&charge->admitted[ledger->next->bank],
+				 ledger->class_moves[class_id]);
+}
+
 static enum gq_charge_state seen_state(const struct gq_pod *pod)
 {
 	if (pod->terminating)
@@ -399,12 +407,10 @@ static enum gq_charge_state seen_state(const struct gq_pod *pod)
 
 /* Puts the pod's new state into its charge. The slot is uncounted. GQ_ENOMEM changes nothing. */
 static int charge_update(struct gq_ledger *ledger, struct gq_charge *charge,
-			 const struct gq_pod *pod)
+			 const struct gq_pod *pod, bool fresh_charge)
 {
-	/* A pod's requests and constraints can't change after creation but for the scheduling
-	 * gates' narrowing of its selectors, and then it is pending. */
-	bool same = (charge->state == GQ_STATE_BOUND || charge->state == GQ_STATE_TERMINATING) &&
-		    !charge->bind_node && strcmp(charge->pod->node_name, pod->node_name) == 0;
+	/* Most events change only the status. */
+	bool same = !fresh_charge && !charge->bind_node && gq_pod_asks_alike(charge->pod, pod);
 	const char *bind_node = pod->node_name[0] ? NULL : charge->bind_node;
 	struct gq_node_entry *entry = NULL;
 	struct gq_parts fresh[2] = {{0}};
@@ -460,7 +466,7 @@ int gq_ledger_pod_update(struct gq_ledger *ledger, const struct gq_pod *pod, int
 	if (!charge)
 		return GQ_ENOMEM;
 	gq_ledger_uncount(ledger, charge->slot, now_ns);
-	int code = charge_update(ledger, charge, pod);
+	int code = charge_update(ledger, charge, pod, fresh);
 	gq_ledger_count(ledger, charge->slot, now_ns);
 	if (code && fresh)
 		gq_ledger_charge_remove(ledger, charge, now_ns);
@@ -525,7 +531,7 @@ static void slot_sweep(struct gq_ledger *ledger, struct gq_slot *slot, int64_t n
 
 static void sweep_pods(struct gq_ledger *ledger, int64_t now_ns)
 {
-	pthread_mutex_lock(&ledger->build_lock);
+	gq_lock_take(&ledger->build_lock);
 	gq_ledger_lock(ledger);
 	ledger->slot_cursor = ledger->all_slots.next;
 	for (unsigned n = 1; ledger->slot_cursor != &ledger->all_slots; n++) {
@@ -539,7 +545,7 @@ static void sweep_pods(struct gq_ledger *ledger, int64_t now_ns)
 	}
 	ledger->slot_cursor = NULL;
 	gq_ledger_unlock(ledger);
-	pthread_mutex_unlock(&ledger->build_lock);
+	gq_lock_release(&ledger->build_lock);
 }
 
 static void sweep_nodes(struct gq_ledger *ledger)
@@ -635,8 +641,8 @@ void gq_ledger_free(struct gq_ledger *ledger)
 	gq_map_free(ledger->namespaces);
 	gq_map_free(ledger->nodes);
 	gq_map_free(ledger->owners);
-	pthread_mutex_destroy(&ledger->build_lock);
-	pthread_mutex_destroy(&ledger->turn);
-	pthread_mutex_destroy(&ledger->lock);
+	gq_lock_done(&ledger->build_lock);
+	gq_lock_done(&ledger->turn);
+	gq_lock_done(&ledger->lock);
 	free(ledger);
 }

@@ -58,6 +58,9 @@ int gq_ledger_nodes_settle(struct gq_ledger *ledger, int64_t now_ns, struct gq_e
 
 int gq_ledger_namespace_seen(struct gq_ledger *ledger, const struct gq_namespace *ns,
 			     int64_t now_ns, struct gq_err *err);
+/* A GET showed it: it counts only where the watch has shown nothing yet, since it may be older. */
+int gq_ledger_namespace_read(struct gq_ledger *ledger, const struct gq_namespace *ns,
+			     int64_t now_ns, struct gq_err *err);
 void gq_ledger_namespace_gone(struct gq_ledger *ledger, const char *name);
 
 /* Puts a policy in force: charges are counted anew under it and swapped in, in one step.

@@ -1,8 +1,7 @@
 #ifndef GQ_QUOTA_LEDGER_INTERNAL_H
 #define GQ_QUOTA_LEDGER_INTERNAL_H
 
-#include <pthread.h>
-
+#include "base/lock.h"
 #include "base/map.h"
 #include "quota/ledger.h"
 #include "quota/nodes.h"
@@ -128,9 +127,9 @@ struct gq_charge {
 	char *request_uid;          /* of the review that reserved it, while it is reserved */
 	struct gq_owner_attempts *owner;
 	/* Leaf classes that its creation, or a binding, was allowed for: its selectors, tolerations
-	 * and the nodes may lead it to others since. By ids of the policy then, of which the
-	 * built-in ones never change. Not known for a pod that the watch showed first. */
-	struct gq_class_set admitted;
+	 * and the nodes may lead it to others since. By ids of each book's classes. Not known for a
+	 * pod that the watch showed first. */
+	struct gq_class_set admitted[2];
 	bool admitted_known;
 	int64_t answered_ns;    /* last answer that allowed it (or its binding) */
 	int64_t probe_after_ns; /* next time to ask the API server */
@@ -191,10 +190,10 @@ struct gq_node_entry {
 };
 
 struct gq_ledger {
-	pthread_mutex_t lock; /* by gq_ledger_lock() and gq_ledger_unlock() */
-	pthread_mutex_t turn;
+	struct gq_lock lock; /* by gq_ledger_lock() and gq_ledger_unlock() */
+	struct gq_lock turn;
 	/* Held by whoever builds a book or a snapshot; taken before lock. */
-	pthread_mutex_t build_lock;
+	struct gq_lock build_lock;
 	int64_t ttl_ns;
 	bool synced;
 	struct gq_book *cur;  /* NULL: no policy yet */
@@ -224,7 +223,8 @@ struct gq_ledger {
 	struct gq_list *slot_cursor;
 	struct gq_list *ns_cursor;
 	struct gq_list *node_cursor;
-	uint64_t build; /* number of the latest build */
+	uint64_t build;         /* number of the latest build */
+	const int *class_moves; /* while next is built: ids of cur's classes -> next's, -1 none */
 	size_t by_state[GQ_STATES];
 };
 
@@ -232,14 +232,14 @@ struct gq_ledger {
  * once, as the work in slices does, lets the other in between. */
 static inline void gq_ledger_lock(struct gq_ledger *ledger)
 {
-	pthread_mutex_lock(&ledger->turn);
-	pthread_mutex_lock(&ledger->lock);
-	pthread_mutex_unlock(&ledger->turn);
+	gq_lock_take(&ledger->turn);
+	gq_lock_take(&ledger->lock);
+	gq_lock_release(&ledger->turn);
 }
 
 static inline void gq_ledger_unlock(struct gq_ledger *ledger)
 {
-	pthread_mutex_unlock(&ledger->lock);
+	gq_lock_release(&ledger->lock);
 }
 
 /* ---- book.c ---- */
@@ -312,6 +312,9 @@ void gq_ledger_state_set(struct gq_ledger *ledger, struct gq_charge *charge,
 			 enum gq_charge_state state);
 /* The body of gq_ledger_pod_seen(), with the lock held. */
 int gq_ledger_pod_update(struct gq_ledger *ledger, const struct gq_pod *pod, int64_t now_ns);
+
+/* Notes, under every book, that the charge was allowed for a class of the one in force. */
+void gq_charge_admit(const struct gq_ledger *ledger, struct gq_charge *charge, int class_id);
 
 /* ---- rebuild.c ---- */
 

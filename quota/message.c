@@ -10,14 +10,14 @@ static const char *const english[GQ_MSG_COUNT] = {
     [GQ_MSG_OVER_LIMIT] =
 	"{tenant} may hold {limit} and holds {used} ({states}); this pod asks for "
 	"{asks}: {excess} too many.",
-    [GQ_MSG_OVER_LIMIT_PARENT] =
-	"{tenant} may hold {limit} and holds {used} ({states}), with all its tenants, {child} among "
-	"them; this pod asks for {asks}: {excess} too many.",
+    [GQ_MSG_OVER_LIMIT_PARENT] = "{tenant} may hold {limit} and holds {used} ({states}), with all "
+				 "its tenants, {child} among "
+				 "them; this pod asks for {asks}: {excess} too many.",
     [GQ_MSG_OVER_MEMORY] = "{tenant} may hold {limit} and holds {used} ({states}); this pod asks "
 			   "for {asks}: {excess} too much.",
-    [GQ_MSG_OVER_MEMORY_PARENT] =
-	"{tenant} may hold {limit} and holds {used} ({states}), with all its tenants, {child} among "
-	"them; this pod asks for {asks}: {excess} too much.",
+    [GQ_MSG_OVER_MEMORY_PARENT] = "{tenant} may hold {limit} and holds {used} ({states}), with all "
+				  "its tenants, {child} among "
+				  "them; this pod asks for {asks}: {excess} too much.",
     [GQ_MSG_STATES] = "{bound} bound, {pending} pending, {reserved} reserved",
     [GQ_MSG_STATES_TERMINATING] = "{bound} bound, {pending} pending, {reserved} reserved, "
 				  "{terminating} terminating",

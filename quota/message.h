@@ -11,18 +11,16 @@
 
 enum gq_locale { GQ_LOCALE_EN, GQ_LOCALE_COUNT };
 
-/* X(name, placeholders). What the placeholders are filled with, by name, where nothing else is said:
- *   tenant child namespace owner node class claim …   a name as it stands
- *   limit            a phrase of gq_message_gpus() or gq_message_memory() with the limit's class:
- *                    "8 A100 GPUs", "640Gi of A100 memory"
- *   gpus             a phrase of gq_message_gpus() without a class: "1 GPU"
- *   used asks excess free bound … more   a bare amount, gq_shares_print() or gq_mib_print(): "7"
- *   states           what STATES or STATES_TERMINATING printed
- *   list listed classes   names with ", " between them
- *   label value      of the nodeSelector that would do */
+/* X(name, placeholders). What the placeholders are filled with, by name, where nothing else is
+ * said: tenant child namespace owner node class claim …   a name as it stands limit            a
+ * phrase of gq_message_gpus() or gq_message_memory() with the limit's class: "8 A100 GPUs", "640Gi
+ * of A100 memory" gpus             a phrase of gq_message_gpus() without a class: "1 GPU" used asks
+ * excess free bound … more   a bare amount, gq_shares_print() or gq_mib_print(): "7" states what
+ * STATES or STATES_TERMINATING printed list listed classes   names with ", " between them label
+ * value      of the nodeSelector that would do */
 #define GQ_MESSAGES(X)                                                                             \
-	/* denials about a limit; the first line of a refusal. PARENT: tenant owns the limit and is \
-	 * above child, the pod's own tenant. used holds reserved too. */                          \
+	/* denials about a limit; the first line of a refusal. PARENT: tenant owns the limit and   \
+	 * is above child, the pod's own tenant. used holds reserved too. */                                    \
 	X(OVER_LIMIT, "tenant limit used states asks excess")                                      \
 	X(OVER_LIMIT_PARENT, "tenant child limit used states asks excess")                         \
 	X(OVER_MEMORY, "tenant limit used states asks excess")                                     \
@@ -30,8 +28,9 @@ enum gq_locale { GQ_LOCALE_EN, GQ_LOCALE_COUNT };
 	/* {states} of the above */                                                                \
 	X(STATES, "bound pending reserved")                                                        \
 	X(STATES_TERMINATING, "bound pending reserved terminating")                                \
-	/* further lines. HOLDERS: all are in the namespace of the request; MORE: some are; CUT: */ \
-	/* there are more here too; ELSEWHERE: none is. list: "llm-7f9c (2), llm-8a0d (1)" */                               \
+	/* further lines. HOLDERS: all are in the namespace of the request; MORE: some are; CUT:   \
+	 */                                                                                        \
+	/* there are more here too; ELSEWHERE: none is. list: "llm-7f9c (2), llm-8a0d (1)" */      \
 	X(HOLDERS, "namespace list")                                                               \
 	X(HOLDERS_MORE, "namespace list more")                                                     \
 	X(HOLDERS_CUT, "namespace list more")                                                      \
@@ -88,7 +87,7 @@ enum gq_message_id {
 #define GQ_MESSAGE_ENUM(name, placeholders) GQ_MSG_##name,
 	GQ_MESSAGES(GQ_MESSAGE_ENUM)
 #undef GQ_MESSAGE_ENUM
-	GQ_MSG_COUNT
+	    GQ_MSG_COUNT
 };
 
 struct gq_message_arg {

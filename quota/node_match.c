@@ -156,8 +156,8 @@ static bool term_holds(struct matcher *m, const struct gq_node_term *term,
 			return false;
 		if (!whole && gq_node_left_out(m->s, requirement->key))
 			continue;
-		if (!requirement_holds(requirement, gq_label_get(node->labels, node->n_labels,
-								 requirement->key)))
+		if (!requirement_holds(
+			requirement, gq_label_get(node->labels, node->n_labels, requirement->key)))
 			return false;
 	}
 	for (size_t i = 0; whole && i < term->n_fields; i++)
@@ -227,8 +227,7 @@ static bool resources_offered(const struct matcher *m, const struct gq_node *nod
 static bool fits(struct matcher *m, const struct gq_node *node, bool whole)
 {
 	return selector_holds(m, node, whole) && resources_offered(m, node) &&
-	       spend(m, node->n_taints * m->pod->n_tolerations) &&
-	       taints_tolerated(m->pod, node);
+	       spend(m, node->n_taints * m->pod->n_tolerations) && taints_tolerated(m->pod, node);
 }
 
 /* Whether shapes alone can't answer. */
@@ -438,10 +437,8 @@ static bool match_selector(const struct matcher *m)
 void gq_node_snapshot_match(const struct gq_node_snapshot *snapshot, const struct gq_pod *pod,
 			    struct gq_candidates *ret_candidates)
 {
-	struct matcher m = {.s = snapshot,
-			    .pod = pod,
-			    .comparisons = COMPARISONS_MAX,
-			    .out = ret_candidates};
+	struct matcher m = {
+	    .s = snapshot, .pod = pod, .comparisons = COMPARISONS_MAX, .out = ret_candidates};
 
 	if (*pod->node_name) {
 		gq_node_snapshot_match_node(snapshot, pod->node_name, ret_candidates);

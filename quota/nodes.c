@@ -122,8 +122,8 @@ struct key_count {
 
 struct builder {
 	struct gq_node_snapshot *s;
-	uint64_t *names;      /* hash of name and hostname label, by known node */
-	uint32_t *group_of;   /* by known node */
+	uint64_t *names;    /* hash of name and hostname label, by known node */
+	uint32_t *group_of; /* by known node */
 	struct group *groups;
 	size_t n_groups;
 	size_t n_candidates; /* nodes */
@@ -187,8 +187,8 @@ static struct gq_class_reading read_node(const struct gq_class_table *table,
 	if (known->node)
 		now = gq_class_read_labels(table, known->node->labels, known->node->n_labels);
 	if (known->evidence && known->evidence != known->node)
-		before = gq_class_read_labels(table, known->evidence->labels,
-					      known->evidence->n_labels);
+		before =
+		    gq_class_read_labels(table, known->evidence->labels, known->evidence->n_labels);
 	if (now.class_id == GQ_CLASS_NONE)
 		return before;
 	if (before.class_id != GQ_CLASS_NONE && before.class_id != now.class_id &&
@@ -229,8 +229,8 @@ static int group_nodes(struct builder *b, const struct gq_node_facts *facts, siz
 			identity = hash_number(s->seed + 3, labels) + state;
 		}
 		if (known->evidence != known->node && known->evidence)
-			identity += hash_number(s->seed + 4, hash_labels(s->seed, known->evidence,
-									 &unused));
+			identity += hash_number(s->seed + 4,
+						hash_labels(s->seed, known->evidence, &unused));
 		b->names[id] = hash_number(hash_text(s->seed + 5, name_of(known)), hostname);
 		if (hostname_tells)
 			identity += b->names[id];
@@ -244,8 +244,8 @@ static int group_nodes(struct builder *b, const struct gq_node_facts *facts, siz
 			*group = (struct group){.known = id, .labels = labels, .state = state};
 			group->reading = read_node(s->table, known);
 			group->candidate =
-			    known->node && (offers_gpu(known->node) ||
-					    group->reading.class_id != GQ_CLASS_NONE);
+			    known->node &&
+			    (offers_gpu(known->node) || group->reading.class_id != GQ_CLASS_NONE);
 		}
 		known->reading = group->reading;
 		b->n_candidates += group->candidate;
@@ -319,8 +319,8 @@ static int hint_class(const struct gq_node_snapshot *s, const struct gq_node_sha
 	if (reading->class_id <= GQ_CLASS_OTHER || !reading->label ||
 	    gq_node_left_out(s, reading->label))
 		return GQ_CLASS_NONE;
-	const char *value = gq_label_get(shape->sample->labels, shape->sample->n_labels,
-					 reading->label);
+	const char *value =
+	    gq_label_get(shape->sample->labels, shape->sample->n_labels, reading->label);
 	if (!value || strcmp(value, reading->value) != 0)
 		return GQ_CLASS_NONE;
 	struct gq_label label = {reading->label, value};
@@ -421,8 +421,8 @@ static int make_index(struct builder *b)
 		const struct gq_node_known *known = &s->known[i];
 		index_add(s, "", name_of(known), (uint32_t)i);
 		for (size_t k = 0; known->shape != GQ_NODE_NO_SHAPE && k < s->n_left_out; k++) {
-			const char *value = gq_label_get(known->node->labels,
-							 known->node->n_labels, s->left_out[k]);
+			const char *value = gq_label_get(known->node->labels, known->node->n_labels,
+							 s->left_out[k]);
 			if (value)
 				index_add(s, s->left_out[k], value, (uint32_t)i);
 		}
@@ -494,8 +494,7 @@ struct gq_node_snapshot *gq_node_snapshot_ref(struct gq_node_snapshot *snapshot)
 
 void gq_node_snapshot_unref(struct gq_node_snapshot *snapshot)
 {
-	if (!snapshot ||
-	    atomic_fetch_sub_explicit(&snapshot->refs, 1, memory_order_acq_rel) != 1)
+	if (!snapshot || atomic_fetch_sub_explicit(&snapshot->refs, 1, memory_order_acq_rel) != 1)
 		return;
 	for (size_t i = 0; i < snapshot->n_known; i++) {
 		gq_node_unref(snapshot->known[i].node);

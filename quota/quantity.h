@@ -11,8 +11,8 @@
  * Source: k8s.io/apimachinery/pkg/api/resource, quantity.go. */
 
 enum gq_exactness {
-	GQ_EXACT,    /* the value is a whole number of units */
-	GQ_ROUNDED,  /* it was not, and was rounded up */
+	GQ_EXACT,   /* the value is a whole number of units */
+	GQ_ROUNDED, /* it was not, and was rounded up */
 };
 
 /* value * units_per_one, rounded up to an integer. text: len bytes, no NUL needed.

@@ -161,7 +161,7 @@ int gq_ledger_nodes_settle(struct gq_ledger *ledger, int64_t now_ns, struct gq_e
 	struct gq_node_snapshot *fresh = NULL;
 	int code = 0;
 
-	pthread_mutex_lock(&ledger->build_lock);
+	gq_lock_take(&ledger->build_lock);
 	gq_ledger_lock(ledger);
 	struct gq_policy *policy GQ_CLEANUP(gq_cleanup_policy) =
 	    ledger->cur && ledger->nodes_changed ? gq_policy_ref(ledger->cur->policy) : NULL;
@@ -187,7 +187,7 @@ int gq_ledger_nodes_settle(struct gq_ledger *ledger, int64_t now_ns, struct gq_e
 		if (code)
 			gq_fail(err, code, "out of memory while nodes changed");
 	}
-	pthread_mutex_unlock(&ledger->build_lock);
+	gq_lock_release(&ledger->build_lock);
 	return code;
 }
 
@@ -218,6 +218,8 @@ static int moves_init(struct moves *moves, const struct gq_book *cur, const stru
 		const struct gq_book_tenant *same = gq_map_get(names, name, strlen(name));
 		moves->tenants[t] = same ? (int)(same - next->tenants) : -1;
 	}
+	for (size_t id = n_classes; id < GQ_CLASS_MAX; id++)
+		moves->classes[id] = GQ_CLASS_NONE;
 	for (size_t id = 0; id < n_classes; id++)
 		moves->classes[id] = gq_class_find(next->policy->classes,
 						   gq_class_name(cur->policy->classes, (int)id));
@@ -246,6 +248,18 @@ static void assign_namespaces(struct gq_ledger *ledger, const struct moves *move
 	ledger->ns_cursor = NULL;
 }
 
+/* What the charge was allowed for, by the ids of the book that is built. */
+static void carry_admitted(const struct gq_ledger *ledger, struct gq_charge *charge)
+{
+	const struct gq_class_set *old = &charge->admitted[1 - ledger->next->bank];
+	struct gq_class_set *new = &charge->admitted[ledger->next->bank];
+
+	*new = (struct gq_class_set){{0}};
+	for (int id = 0; charge->admitted_known && id < GQ_CLASS_MAX; id++)
+		if (gq_class_set_has(old, id) && ledger->class_moves[id] >= 0)
+			gq_class_set_add(new, ledger->class_moves[id]);
+}
+
 static int visit_count_next(struct gq_ledger *ledger, struct gq_slot *slot, int64_t now_ns)
 {
 	unsigned bank = ledger->next->bank;
@@ -259,6 +273,7 @@ static int visit_count_next(struct gq_ledger *ledger, struct gq_slot *slot, int6
 			return GQ_ENOMEM;
 		gq_parts_done(&charge->parts[bank]);
 		charge->parts[bank] = fresh;
+		carry_admitted(ledger, charge);
 	}
 	slot->counted_in = ledger->build;
 	gq_book_add(ledger->next, slot, now_ns);
@@ -358,9 +373,11 @@ int gq_ledger_rebuild_held(struct gq_ledger *ledger, const struct gq_policy *pol
 	}
 	gq_ledger_lock(ledger);
 	ledger->next = next;
+	ledger->class_moves = moves.classes;
 	ledger->build++;
 	code = build(ledger, &moves, now_ns, ret_drift);
 	ledger->next = NULL;
+	ledger->class_moves = NULL;
 	gq_ledger_unlock(ledger);
 	free(moves.tenants);
 	gq_book_free(code ? next : cur);
@@ -370,8 +387,8 @@ int gq_ledger_rebuild_held(struct gq_ledger *ledger, const struct gq_policy *pol
 int gq_ledger_rebuild(struct gq_ledger *ledger, const struct gq_policy *policy, int64_t now_ns,
 		      unsigned *ret_drift, struct gq_err *err)
 {
-	pthread_mutex_lock(&ledger->build_lock);
+	gq_lock_take(&ledger->build_lock);
 	int code = gq_ledger_rebuild_held(ledger, policy, now_ns, ret_drift, err);
-	pthread_mutex_unlock(&ledger->build_lock);
+	gq_lock_release(&ledger->build_lock);
 	return code;
 }

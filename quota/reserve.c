@@ -150,11 +150,17 @@ size_t gq_ledger_probes_due(struct gq_ledger *ledger, int64_t now_ns, struct gq_
 	size_t n = 0, scanned = 0;
 
 	gq_ledger_lock(ledger);
-	struct gq_list *at = ledger->waiting.next, *then;
+	/* Each that was looked at goes behind the others, so that these come into the next look. */
+	struct gq_list *at = ledger->waiting.next, *then, *last = ledger->waiting.prev;
 	for (; at != &ledger->waiting && n < max && scanned < PROBE_SCAN_MAX; at = then) {
+		bool end = at == last;
 		struct gq_charge *charge = gq_list_entry(at, struct gq_charge, waiting);
 		then = at->next;
 		scanned++;
+		gq_list_remove(&charge->waiting);
+		gq_list_append(&ledger->waiting, &charge->waiting);
+		if (end)
+			then = &ledger->waiting;
 		if (charge->probing || charge->proposed || charge->probe_after_ns > now_ns)
 			continue;
 		const struct gq_pod *pod = charge->pod;
@@ -163,9 +169,6 @@ size_t gq_ledger_probes_due(struct gq_ledger *ledger, int64_t now_ns, struct gq_
 		(void)snprintf(probe->name, sizeof probe->name, "%s", pod->name);
 		(void)snprintf(probe->uid, sizeof probe->uid, "%s", pod->uid);
 		charge->probing = true;
-		/* behind the others, so that these come into the look */
-		gq_list_remove(&charge->waiting);
-		gq_list_append(&ledger->waiting, &charge->waiting);
 	}
 	gq_ledger_unlock(ledger);
 	return n;
@@ -283,7 +286,7 @@ struct gq_attempts gq_reserve_attempts(struct gq_ledger *ledger, const char *own
 	for (const struct gq_list *at = owner->charges.next; at != &owner->charges; at = at->next) {
 		const struct gq_charge *charge = gq_list_entry(at, struct gq_charge, in_owner);
 		if (now_ns - charge->answered_ns < SEEN_GRACE_NS)
-			continue;
+			break; /* the others are younger */
 		int64_t left_ns = gq_max64(charge->answered_ns + ledger->ttl_ns - now_ns, 1);
 		int left_s = (int)((left_ns + GQ_NS_PER_S - 1) / GQ_NS_PER_S);
 		if (attempts.old == 0 || left_s < attempts.seconds_left)

@@ -318,36 +318,49 @@ static bool ns_update(struct gq_ledger *ledger, struct gq_ns *ns, const struct g
 }
 
 /* Moves a namespace by counting anew. The labels are put in place once no other counting is under
- * way, which would take the move for an error of the totals. */
-static int ns_move_large(struct gq_ledger *ledger, const struct gq_namespace *object,
+ * way, which would take the move for an error of the totals. newest: as below. */
+static int ns_move_large(struct gq_ledger *ledger, const struct gq_namespace *object, bool newest,
 			 int64_t now_ns, struct gq_err *err)
 {
 	int code = GQ_ENOMEM;
 
-	pthread_mutex_lock(&ledger->build_lock);
+	gq_lock_take(&ledger->build_lock);
 	gq_ledger_lock(ledger);
 	struct gq_ns *ns = gq_ledger_ns_get(ledger, object->name);
-	if (ns)
+	if (ns && (newest || !ns->object))
 		ns_set_object(ledger, ns, object);
 	gq_ledger_unlock(ledger);
 	if (ns)
 		code = gq_ledger_rebuild_held(ledger, NULL, now_ns, NULL, err);
 	else
 		gq_fail(err, code, "out of memory for namespace %s", object->name);
-	pthread_mutex_unlock(&ledger->build_lock);
+	gq_lock_release(&ledger->build_lock);
 	return code;
+}
+
+/* newest: the watch showed it; else it counts only where the watch has shown nothing. */
+static int ns_take(struct gq_ledger *ledger, const struct gq_namespace *object, bool newest,
+		   int64_t now_ns, struct gq_err *err)
+{
+	gq_ledger_lock(ledger);
+	struct gq_ns *ns = gq_ledger_ns_get(ledger, object->name);
+	bool done = ns && ((ns->object && !newest) || ns_update(ledger, ns, object, now_ns));
+	gq_ledger_unlock(ledger);
+	if (!ns)
+		return gq_fail(err, GQ_ENOMEM, "out of memory for namespace %s", object->name);
+	return done ? 0 : ns_move_large(ledger, object, newest, now_ns, err);
 }
 
 int gq_ledger_namespace_seen(struct gq_ledger *ledger, const struct gq_namespace *object,
 			     int64_t now_ns, struct gq_err *err)
 {
-	gq_ledger_lock(ledger);
-	struct gq_ns *ns = gq_ledger_ns_get(ledger, object->name);
-	bool done = ns && ns_update(ledger, ns, object, now_ns);
-	gq_ledger_unlock(ledger);
-	if (!ns)
-		return gq_fail(err, GQ_ENOMEM, "out of memory for namespace %s", object->name);
-	return done ? 0 : ns_move_large(ledger, object, now_ns, err);
+	return ns_take(ledger, object, true, now_ns, err);
+}
+
+int gq_ledger_namespace_read(struct gq_ledger *ledger, const struct gq_namespace *object,
+			     int64_t now_ns, struct gq_err *err)
+{
+	return ns_take(ledger, object, false, now_ns, err);
 }
 
 /* Pods of a namespace that is gone are gone as well or soon will be; they stay charged where they

@@ -355,6 +355,10 @@ static void decide(struct call *call)
 	struct gq_err err = {0};
 	int code = 0;
 
+	if (gq_request_orphaned(call->request)) { /* so nothing is reserved for it */
+		answer_too_late(call);
+		return;
+	}
 	if (call->pod) {
 		code = decide_create(call, now_ns, &verdict, &err);
 	} else if (is_core(&call->review, "pods", "binding") ||

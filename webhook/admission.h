@@ -22,7 +22,8 @@ struct gq_admission_options {
 	 * are filled in (read->done is set by the admission itself). */
 	void (*read)(void *arg, struct gq_read *read, int64_t timeout_ns,
 		     void (*done)(void *done_arg), void *done_arg);
-	/* Commits a ticket to the store, then calls done with 0, or with why not. */
+	/* Commits a ticket to the store, then calls done with 0, or with why not: then the store
+	 * has taken the charge back (gq_ledger_abort) before. */
 	void (*commit)(void *arg, uint64_t ticket, void (*done)(void *done_arg, int code),
 		       void *done_arg);
 	void *arg;

@@ -1,7 +1,6 @@
 #include "webhook/certificate.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,8 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
+
+#include "base/lock.h"
 
 #define FILE_MAX_BYTES (1u << 20)
 #define CHAIN_MAX 32
@@ -22,7 +23,7 @@ struct pair {
 };
 
 struct gq_certificate {
-	pthread_mutex_t lock;
+	struct gq_lock lock;
 	struct pair current;
 };
 
@@ -54,10 +55,8 @@ struct gq_certificate *gq_certificate_new(void)
 {
 	struct gq_certificate *certificate = calloc(1, sizeof *certificate);
 
-	if (certificate && pthread_mutex_init(&certificate->lock, NULL)) {
-		free(certificate);
-		return NULL;
-	}
+	if (certificate)
+		gq_lock_init(&certificate->lock, GQ_RANK_LEAF);
 	return certificate;
 }
 
@@ -66,7 +65,7 @@ void gq_certificate_free(struct gq_certificate *certificate)
 	if (!certificate)
 		return;
 	pair_done(&certificate->current);
-	pthread_mutex_destroy(&certificate->lock);
+	gq_lock_done(&certificate->lock);
 	free(certificate);
 }
 
@@ -188,19 +187,19 @@ int gq_certificate_load(struct gq_certificate *certificate, const char *cert_pat
 	ERR_clear_error();
 	if (code)
 		return code;
-	pthread_mutex_lock(&certificate->lock);
+	gq_lock_take(&certificate->lock);
 	old = certificate->current;
 	certificate->current = pair;
-	pthread_mutex_unlock(&certificate->lock);
+	gq_lock_release(&certificate->lock);
 	pair = old; /* freed on the way out */
 	return 0;
 }
 
 int64_t gq_certificate_not_after_s(struct gq_certificate *certificate)
 {
-	pthread_mutex_lock(&certificate->lock);
+	gq_lock_take(&certificate->lock);
 	int64_t end = certificate->current.not_after_s;
-	pthread_mutex_unlock(&certificate->lock);
+	gq_lock_release(&certificate->lock);
 	return end;
 }
 
@@ -209,11 +208,11 @@ static int on_handshake(SSL *ssl, void *arg)
 {
 	struct gq_certificate *certificate = arg;
 
-	pthread_mutex_lock(&certificate->lock);
+	gq_lock_take(&certificate->lock);
 	int ok = certificate->current.leaf &&
 		 SSL_use_cert_and_key(ssl, certificate->current.leaf, certificate->current.key,
 				      certificate->current.chain, 1) == 1;
-	pthread_mutex_unlock(&certificate->lock);
+	gq_lock_release(&certificate->lock);
 	return ok;
 }
 

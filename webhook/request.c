@@ -213,6 +213,11 @@ void gq_request_retry(struct gq_request *request, int64_t delay_ns)
 		      delay_ns > INT64_MAX - now ? INT64_MAX : now + delay_ns);
 }
 
+bool gq_request_orphaned(const struct gq_request *request)
+{
+	return atomic_load_explicit(&request->orphaned, memory_order_relaxed);
+}
+
 const char *gq_request_method(const struct gq_request *request)
 {
 	return request->method;

@@ -93,6 +93,9 @@ int64_t gq_request_received_ns(const struct gq_request *request); /* monotonic, 
 void gq_request_set_state(struct gq_request *request, void *state, void (*free_fn)(void *state));
 void *gq_request_state(const struct gq_request *request);
 
+/* Whether the peer is gone, so that no answer will reach anybody. One is owed all the same. */
+bool gq_request_orphaned(const struct gq_request *request);
+
 /* Runs the handler again on a worker, delay_ns from now. Instead of an answer, once per call. */
 void gq_request_retry(struct gq_request *request, int64_t delay_ns);
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "webhook/request.h"
 
 struct list {
@@ -27,7 +28,7 @@ struct gq_work {
 	atomic_size_t waiting; /* length of queue */
 	atomic_size_t bytes;
 
-	pthread_mutex_t lock; /* everything below */
+	struct gq_lock lock; /* everything below */
 	pthread_cond_t ready;
 	struct list queue, done;
 	struct gq_request *delayed; /* by due_ns */
@@ -87,12 +88,11 @@ struct gq_work *gq_work_new(const struct gq_work_options *options)
 		return NULL;
 	work->options = *options;
 	work->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (work->event_fd < 0 || pthread_mutex_init(&work->lock, NULL)) {
-		if (work->event_fd >= 0)
-			close(work->event_fd);
+	if (work->event_fd < 0) {
 		free(work);
 		return NULL;
 	}
+	gq_lock_init(&work->lock, GQ_RANK_LEAF);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&work->ready, &attr); /* cannot fail on Linux */
@@ -114,7 +114,7 @@ void gq_work_unref(struct gq_work *work)
 	if (!work || atomic_fetch_sub_explicit(&work->refs, 1, memory_order_acq_rel) > 1)
 		return;
 	pthread_cond_destroy(&work->ready);
-	pthread_mutex_destroy(&work->lock);
+	gq_lock_done(&work->lock);
 	close(work->event_fd);
 	free(work->threads);
 	free(work);
@@ -143,9 +143,9 @@ static void wait_for_work(struct gq_work *work)
 		int64_t due = work->delayed->due_ns;
 		struct timespec until = {.tv_sec = (time_t)(due / GQ_NS_PER_S),
 					 .tv_nsec = (long)(due % GQ_NS_PER_S)};
-		pthread_cond_timedwait(&work->ready, &work->lock, &until);
+		pthread_cond_timedwait(&work->ready, &work->lock.mutex, &until);
 	} else {
-		pthread_cond_wait(&work->ready, &work->lock);
+		pthread_cond_wait(&work->ready, &work->lock.mutex);
 	}
 	work->idle--;
 }
@@ -154,7 +154,7 @@ static void *worker(void *arg)
 {
 	struct gq_work *work = arg;
 
-	pthread_mutex_lock(&work->lock);
+	gq_lock_take(&work->lock);
 	while (!work->stopped) {
 		queue_due(work);
 		struct gq_request *request = list_pop(&work->queue);
@@ -165,7 +165,7 @@ static void *worker(void *arg)
 		/* somebody must go on watching the clock, and take what became due together */
 		if (work->idle && (work->delayed || work->queue.first))
 			pthread_cond_signal(&work->ready);
-		pthread_mutex_unlock(&work->lock);
+		gq_lock_release(&work->lock);
 		atomic_fetch_sub_explicit(&work->waiting, 1, memory_order_relaxed);
 		if (!request->ran &&
 		    atomic_load_explicit(&request->orphaned, memory_order_relaxed)) {
@@ -174,9 +174,9 @@ static void *worker(void *arg)
 			request->ran = true;
 			request->handle(request->handle_arg, request);
 		}
-		pthread_mutex_lock(&work->lock);
+		gq_lock_take(&work->lock);
 	}
-	pthread_mutex_unlock(&work->lock);
+	gq_lock_release(&work->lock);
 	return NULL;
 }
 
@@ -196,10 +196,10 @@ int gq_work_start(struct gq_work *work, unsigned threads, struct gq_err *err)
 
 void gq_work_stop(struct gq_work *work)
 {
-	pthread_mutex_lock(&work->lock);
+	gq_lock_take(&work->lock);
 	work->stopped = true;
 	pthread_cond_broadcast(&work->ready);
-	pthread_mutex_unlock(&work->lock);
+	gq_lock_release(&work->lock);
 	while (work->threads_count)
 		pthread_join(work->threads[--work->threads_count], NULL);
 }
@@ -215,14 +215,14 @@ static void free_all(struct gq_request *request)
 
 void gq_work_close(struct gq_work *work)
 {
-	pthread_mutex_lock(&work->lock);
+	gq_lock_take(&work->lock);
 	assert(work->threads_count == 0);
 	work->closed = true;
 	struct gq_request *queued = list_take(&work->queue);
 	struct gq_request *done = list_take(&work->done);
 	struct gq_request *delayed = work->delayed;
 	work->delayed = NULL;
-	pthread_mutex_unlock(&work->lock);
+	gq_lock_release(&work->lock);
 	free_all(queued);
 	free_all(done);
 	free_all(delayed);
@@ -231,10 +231,10 @@ void gq_work_close(struct gq_work *work)
 void gq_work_submit(struct gq_work *work, struct gq_request *request)
 {
 	atomic_fetch_add_explicit(&work->waiting, 1, memory_order_relaxed);
-	pthread_mutex_lock(&work->lock);
+	gq_lock_take(&work->lock);
 	list_append(&work->queue, request);
 	bool idle = work->idle > 0;
-	pthread_mutex_unlock(&work->lock);
+	gq_lock_release(&work->lock);
 	if (idle)
 		pthread_cond_signal(&work->ready);
 }
@@ -265,11 +265,11 @@ void gq_work_finish(struct gq_work *work, struct gq_request *request)
 	}
 	/* once it is in the list, the request and with it the last reference may go any time */
 	gq_work_ref(work);
-	pthread_mutex_lock(&work->lock);
+	gq_lock_take(&work->lock);
 	bool closed = work->closed;
 	if (!closed)
 		list_append(&work->done, request);
-	pthread_mutex_unlock(&work->lock);
+	gq_lock_release(&work->lock);
 	if (closed)
 		gq_request_free(request);
 	else if (atomic_exchange(&work->asleep, false))
@@ -282,7 +282,7 @@ void gq_work_delay(struct gq_work *work, struct gq_request *request, int64_t due
 	struct gq_request **at;
 
 	request->due_ns = due_ns;
-	pthread_mutex_lock(&work->lock);
+	gq_lock_take(&work->lock);
 	bool closed = work->closed;
 	if (!closed) {
 		for (at = &work->delayed; *at && (*at)->due_ns <= due_ns; at = &(*at)->next)
@@ -292,7 +292,7 @@ void gq_work_delay(struct gq_work *work, struct gq_request *request, int64_t due
 		if (work->idle)
 			pthread_cond_signal(&work->ready);
 	}
-	pthread_mutex_unlock(&work->lock);
+	gq_lock_release(&work->lock);
 	if (closed)
 		gq_request_free(request);
 }
@@ -305,9 +305,9 @@ struct gq_request *gq_work_collect(struct gq_work *work)
 	for (int look = 0; look < 2 && !first; look++) {
 		if (look)
 			atomic_store(&work->asleep, true);
-		pthread_mutex_lock(&work->lock);
+		gq_lock_take(&work->lock);
 		first = list_take(&work->done);
-		pthread_mutex_unlock(&work->lock);
+		gq_lock_release(&work->lock);
 	}
 	if (first)
 		atomic_store(&work->asleep, false);

@@ -78,6 +78,12 @@ void *gq_request_state(const struct gq_request *request)
 	return request->state;
 }
 
+bool gq_request_orphaned(const struct gq_request *request)
+{
+	(void)request;
+	return false;
+}
+
 void gq_request_retry(struct gq_request *request, int64_t delay_ns)
 {
 	check(delay_ns >= 0 && !request->retry);

@@ -18,6 +18,7 @@ struct gq_request {
 	bool retry; /* to be handled again, in delay_ns */
 	int64_t delay_ns;
 	unsigned retries;
+	bool orphaned;
 	unsigned answers;
 	struct gq_answer answer;
 	char answer_body[128u << 10];
@@ -53,6 +54,11 @@ void gq_request_set_state(struct gq_request *request, void *state, void (*free_f
 void *gq_request_state(const struct gq_request *request)
 {
 	return request->state;
+}
+
+bool gq_request_orphaned(const struct gq_request *request)
+{
+	return request->orphaned;
 }
 
 void gq_request_retry(struct gq_request *request, int64_t delay_ns)

@@ -9,7 +9,7 @@ endforeach()
 gq_fail_alloc(ledger_memory)
 target_link_options(test_ledger_memory PRIVATE -Wl,--wrap=strdup)
 target_link_options(test_ledger_midway PRIVATE
-  -Wl,--wrap=pthread_mutex_unlock,--wrap=gq_node_snapshot_match)
+  -Wl,--wrap=gq_lock_release,--wrap=gq_node_snapshot_match)
 
 add_executable(bench_decision ${PROJECT_SOURCE_DIR}/tests/bench/bench_decision.c)
 target_link_libraries(bench_decision PRIVATE gq_flags gq_quota)

@@ -100,6 +100,22 @@ static void waits_until_the_deadline(void **state)
 	request_free(request);
 }
 
+/* A caller that is gone gets nothing reserved. */
+static void waits_for_nobody(void **state)
+{
+	(void)state;
+	two_unseen();
+	struct gq_request *request = ask_pod(
+	    &world, POD(.ns = "a-train", .name = "p3", .uid = "u3", .gpus = "1", .owner = "o"));
+	assert_true(request->retry);
+	see("u1", "p1", "o");
+	request->orphaned = true;
+	request_run(&world, request);
+	(void)assert_failed(request, 503);
+	assert_int_equal(app_held(world.ledger, "team-a", -1), 2);
+	request_free(request);
+}
+
 /* ---- reads ---- */
 
 static void reads_an_unknown_namespace(void **state)
@@ -352,12 +368,19 @@ static void given_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    TEST(waits_for_the_watch),        TEST(waits_until_the_deadline),
-	    TEST(reads_an_unknown_namespace), TEST(namespace_reads_that_fail),
-	    TEST(reads_claims_together),      TEST(harmless_claims),
-	    TEST(claim_reads_that_fail),      TEST(reads_that_end_at_once),
-	    TEST(reads_that_last_too_long),   TEST(answers_after_the_commit),
-	    TEST(commits_that_fail),          TEST(given_up),
+	    TEST(waits_for_the_watch),
+	    TEST(waits_until_the_deadline),
+	    TEST(waits_for_nobody),
+	    TEST(reads_an_unknown_namespace),
+	    TEST(namespace_reads_that_fail),
+	    TEST(reads_claims_together),
+	    TEST(harmless_claims),
+	    TEST(claim_reads_that_fail),
+	    TEST(reads_that_end_at_once),
+	    TEST(reads_that_last_too_long),
+	    TEST(answers_after_the_commit),
+	    TEST(commits_that_fail),
+	    TEST(given_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

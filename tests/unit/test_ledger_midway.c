@@ -24,8 +24,8 @@ static void step_in(void)
 	between = act;
 }
 
-int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
-int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
+void __real_gq_lock_release(struct gq_lock *lock);
+void __wrap_gq_lock_release(struct gq_lock *lock);
 void __real_gq_node_snapshot_match(const struct gq_node_snapshot *snapshot,
 				   const struct gq_pod *pod, struct gq_candidates *ret_candidates);
 void __wrap_gq_node_snapshot_match(const struct gq_node_snapshot *snapshot,
@@ -33,13 +33,11 @@ void __wrap_gq_node_snapshot_match(const struct gq_node_snapshot *snapshot,
 
 static bool midway_matching; /* step in before matching, and not when the lock is let go */
 
-int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
+void __wrap_gq_lock_release(struct gq_lock *lock)
 {
-	int code = __real_pthread_mutex_unlock(mutex);
-
-	if (world && mutex == &world->ledger->lock && !midway_matching)
+	__real_gq_lock_release(lock);
+	if (world && lock == &world->ledger->lock && !midway_matching)
 		step_in();
-	return code;
 }
 
 void __wrap_gq_node_snapshot_match(const struct gq_node_snapshot *snapshot,

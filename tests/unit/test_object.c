@@ -316,6 +316,46 @@ static void captured_claims_and_classes(void **state)
 	assert_int_equal(classes, 1);
 }
 
+/* Whether a change of a pod can matter to where it lands or what it counts. */
+static void pods_that_ask_alike(void **state)
+{
+#define SPEC(x) "{\"metadata\":{\"name\":\"p\"},\"spec\":{" x "}}"
+#define GPUS(n)                                                                                    \
+	"\"containers\":[{\"name\":\"c\",\"resources\":{\"limits\":{\"nvidia.com/gpu\":" n "}}}]"
+#define TERM(op, values)                                                                           \
+	"\"affinity\":{\"nodeAffinity\":{\"requiredDuringSchedulingIgnoredDuringExecution\":{"     \
+	"\"nodeSelectorTerms\":[{\"matchExpressions\":[{\"key\":\"a\",\"operator\":\"" op          \
+	"\",\"values\":[" values "]}]}]}}}"
+	static const char *const different[] = {
+	    SPEC(GPUS("1")),
+	    SPEC(GPUS("2")),
+	    SPEC(GPUS("1") ",\"nodeName\":\"n\""),
+	    SPEC(GPUS("1") ",\"nodeSelector\":{\"a\":\"1\"}"),
+	    SPEC(GPUS("1") ",\"nodeSelector\":{\"a\":\"2\"}"),
+	    SPEC(GPUS("1") ",\"nodeSelector\":{\"a\":\"1\",\"b\":\"1\"}"),
+	    SPEC(GPUS("1") ",\"tolerations\":[{\"key\":\"k\",\"operator\":\"Exists\"}]"),
+	    SPEC(GPUS("1") ",\"tolerations\":[{\"key\":\"k\",\"value\":\"v\"}]"),
+	    SPEC(GPUS("1") "," TERM("In", "\"1\"")),
+	    SPEC(GPUS("1") "," TERM("In", "\"2\"")),
+	    SPEC(GPUS("1") "," TERM("In", "\"1\",\"2\"")),
+	    SPEC(GPUS("1") "," TERM("NotIn", "\"1\"")),
+	};
+
+	(void)state;
+	for (size_t i = 0; i < LEN(different); i++) {
+		for (size_t k = 0; k < LEN(different); k++) {
+			struct gq_pod *a GQ_CLEANUP(gq_cleanup_pod) = NULL;
+			struct gq_pod *b GQ_CLEANUP(gq_cleanup_pod) = NULL;
+			assert_int_equal(
+			    gq_pod_decode(different[i], strlen(different[i]), "ns", &a, NULL), 0);
+			assert_int_equal(
+			    gq_pod_decode(different[k], strlen(different[k]), "ns", &b, NULL), 0);
+			if (gq_pod_asks_alike(a, b) != (i == k))
+				fail_msg("%s\n%s", different[i], different[k]);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -325,6 +365,7 @@ int main(void)
 	    cmocka_unit_test(captured_watch),
 	    cmocka_unit_test(every_way_gives_the_same_demand),
 	    cmocka_unit_test(captured_claims_and_classes),
+	    cmocka_unit_test(pods_that_ask_alike),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

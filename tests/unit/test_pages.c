@@ -59,6 +59,12 @@ void gq_request_set_state(struct gq_request *request, void *state, void (*free_f
 	fail();
 }
 
+bool gq_request_orphaned(const struct gq_request *request)
+{
+	(void)request;
+	return false;
+}
+
 void *gq_request_state(const struct gq_request *request)
 {
 	(void)request;
