@@ -601,6 +601,37 @@ static void binding_to_a_class_that_came_later(void **state)
 	world_free(w);
 }
 
+/* A reload that numbers the policy's own classes anew changes nothing of what a pod may bind to. */
+static void binding_after_classes_moved(void **state)
+{
+#define OWN(first, second)                                                                         \
+	"classes:\n"                                                                               \
+	"  " first ": {match: [{label: pool, values: [" first "]}]}\n"                             \
+	"  " second ": {match: [{label: pool, values: [" second "]}]}\n"                           \
+	"tenants: [{name: team-a, namespaces: [a-train], quota: {red: {gpus: 2}, "                 \
+	"blue: {gpus: 2}}}]\n"
+	struct world *w = world_new(OWN("red", "blue"));
+
+	(void)state;
+	world_node(w, "r", "pool=red");
+	world_node(w, "b", "pool=blue");
+	world_node_gone(w, "a1");
+	world_node_gone(w, "a2");
+	world_node_gone(w, "h1");
+	world_node_gone(w, "h2");
+	world_settle(w);
+	world_node_gone(w, "b");
+	world_settle(w);
+	RUN(w, .name = "p1", .gpus = 2); /* red is all there is */
+	world_node(w, "b", "pool=blue");
+	world_settle(w);
+	SEEN(w, .name = "p2", .gpus = 2, .node = "b");
+	world_policy(w, OWN("blue", "red"));
+	assert_int_equal(world_bind(w, SPEC(.name = "p1"), "b", false), GQ_VERDICT_DENY);
+	assert_int_equal(world_bind(w, SPEC(.name = "p1"), "r", false), GQ_VERDICT_ALLOW);
+	world_free(w);
+}
+
 static void binding_to_an_unknown_node(void **state)
 {
 	struct world *w = world_new(TEAM_A "    quota: {A100: {gpus: 2}, H100: {gpus: 2}}\n");
@@ -707,6 +738,7 @@ int main(void)
 	    cmocka_unit_test(binding_within_the_charge),
 	    cmocka_unit_test(binding_to_another_class),
 	    cmocka_unit_test(binding_to_a_class_that_came_later),
+	    cmocka_unit_test(binding_after_classes_moved),
 	    cmocka_unit_test(binding_to_an_unknown_node),
 	    cmocka_unit_test(binding_dry_run_and_late),
 	    cmocka_unit_test(legacy_binding_beside_a_namesake),

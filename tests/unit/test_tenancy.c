@@ -190,6 +190,30 @@ static void an_ambiguous_namespace_that_never_had_a_tenant(void **state)
 	world_free(w);
 }
 
+/* A GET's answer may be older than what the watch has shown meanwhile. */
+static void what_the_watch_showed_stays(void **state)
+{
+	struct world *w =
+	    world_new("tenants:\n"
+		      "  - {name: red, namespaceSelector: {matchLabels: {team: red}}, "
+		      "quota: {A100: {gpus: 2}}}\n"
+		      "  - {name: blue, namespaceSelector: {matchLabels: {team: blue}}, "
+		      "quota: {A100: {gpus: 2}}}\n");
+	struct gq_namespace *older = namespace_make("ns", "team=red");
+	struct gq_err err;
+
+	(void)state;
+	assert_int_equal(gq_ledger_namespace_read(w->ledger, older, w->now_ns, &err), 0);
+	RUN(w, .ns = "ns", .name = "p1", .gpus = 1, .product = A100_80);
+	assert_usage(w, "red", "A100", "1/2 b0 p1 r0 t0");
+	world_namespace(w, "ns", "team=blue");
+	assert_int_equal(gq_ledger_namespace_read(w->ledger, older, w->now_ns, &err), 0);
+	assert_usage(w, "blue", "A100", "1/2 b0 p1 r0 t0");
+	assert_usage(w, "red", "A100", "0/2 b0 p0 r0 t0");
+	gq_namespace_unref(older);
+	world_free(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -199,6 +223,7 @@ int main(void)
 	    cmocka_unit_test(a_large_namespace_before_sync),
 	    cmocka_unit_test(a_namespace_is_deleted_and_made_again),
 	    cmocka_unit_test(an_ambiguous_namespace_that_never_had_a_tenant),
+	    cmocka_unit_test(what_the_watch_showed_stays),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
