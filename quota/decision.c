@@ -329,14 +329,13 @@ static bool lands_on_several(const struct view *view, const struct gq_parts *par
 
 /* ---- charging ---- */
 
+/* Whose attempt it is. Anybody may write any owner into a pod, so what an owner's pods did counts only
+ * against the user who made them, in that namespace. */
 static void owner_key(const struct gq_create *create, struct gq_buf *key)
 {
 	const struct gq_pod *pod = create->pod;
 
-	if (pod->owner.uid[0])
-		gq_buf_printf(key, "owner %s", pod->owner.uid);
-	else
-		gq_buf_printf(key, "user %s %.1024s", pod->namespace_, create->user);
+	gq_buf_printf(key, "%s %.1024s %s", pod->namespace_, create->user, pod->owner.uid);
 }
 
 /* Earlier attempts of the same owner that no pod followed. A controller that makes pods one after

@@ -320,6 +320,23 @@ static void a_controller_is_refused(void **state)
 	world_free(w);
 }
 
+/* Who writes somebody else's owner into pods does not use up the attempts of that owner. */
+static void a_borrowed_owner(void **state)
+{
+	struct world *w = world_new(TEAM("enforce"));
+	const struct ask mallory = {.user = "mallory"};
+
+	(void)state;
+	assert_int_equal(world_ask(w, SPEC(OWNED("x1")), &mallory), GQ_VERDICT_ALLOW);
+	assert_int_equal(world_ask(w, SPEC(OWNED("x2")), &mallory), GQ_VERDICT_ALLOW);
+	assert_int_equal(world_ask(w, SPEC(OWNED("x3")), &mallory), GQ_VERDICT_WAIT);
+	ALLOWED(w, OWNED("p1"));
+	ALLOWED(w, .ns = "a-serve", OWNED("p1"));
+	assert_int_equal(world_ask(w, SPEC(.ns = "a-serve", OWNED("x3")), &mallory),
+			 GQ_VERDICT_ALLOW);
+	world_free(w);
+}
+
 static void a_controller_whose_pods_the_watch_lags(void **state)
 {
 	struct world *w = world_new(TEAM("enforce"));
@@ -408,6 +425,7 @@ int main(void)
 	    cmocka_unit_test(a_binding_that_the_watch_shows_later),
 	    cmocka_unit_test(a_controller_waits_for_its_last_ones),
 	    cmocka_unit_test(a_controller_is_refused),
+	    cmocka_unit_test(a_borrowed_owner),
 	    cmocka_unit_test(a_controller_whose_pods_the_watch_lags),
 	    cmocka_unit_test(bare_pods_only_after_two_seconds),
 	    cmocka_unit_test(tenants_that_only_warn_are_not_held_back),
