@@ -352,6 +352,7 @@ struct gq_charge *gq_ledger_charge_new(struct gq_ledger *ledger, const struct gq
 static void charge_free(struct gq_charge *charge)
 {
 	gq_pod_unref(charge->pod);
+	gq_pod_unref(charge->allowed);
 	gq_parts_done(&charge->parts[0]);
 	gq_parts_done(&charge->parts[1]);
 	free(charge->bind_node);
@@ -457,6 +458,20 @@ static enum gq_charge_state seen_state(const struct gq_pod *pod)
 	return pod->node_name[0] ? GQ_STATE_BOUND : GQ_STATE_PENDING;
 }
 
+/* Tolerations are the one thing that lets a pod onto more nodes after its creation. */
+static bool same_tolerations(const struct gq_pod *a, const struct gq_pod *b)
+{
+	if (a->n_tolerations != b->n_tolerations)
+		return false;
+	for (size_t i = 0; i < a->n_tolerations; i++) {
+		const struct gq_toleration *x = &a->tolerations[i], *y = &b->tolerations[i];
+		if (x->exists != y->exists || strcmp(x->key, y->key) != 0 ||
+		    strcmp(x->value, y->value) != 0 || strcmp(x->effect, y->effect) != 0)
+			return false;
+	}
+	return true;
+}
+
 /* Puts the pod's new state into its charge. The slot is uncounted. GQ_ENOMEM changes nothing. */
 static int charge_update(struct gq_ledger *ledger, struct gq_charge *charge,
 			 const struct gq_pod *pod)
@@ -492,9 +507,13 @@ static int charge_update(struct gq_ledger *ledger, struct gq_charge *charge,
 	const struct gq_pod *old = charge->pod;
 	charge->pod = gq_pod_ref(pod);
 	(void)gq_map_put(ledger->charges, pod->uid, strlen(pod->uid), charge, NULL);
+	if (!charge->allowed && !same_tolerations(old, pod))
+		charge->allowed = gq_pod_ref(old);
 	gq_pod_unref(old);
 	gq_ledger_state_set(ledger, charge, seen_state(pod));
 	if (pod->node_name[0]) {
+		gq_pod_unref(charge->allowed);
+		charge->allowed = NULL;
 		free(charge->bind_node);
 		charge->bind_node = NULL;
 	}
