@@ -29,9 +29,9 @@ with_clock() {
     sleep 0.2
     beat=$((beat + 1))
     if [[ -t 1 ]]; then
-      printf '\r    %-28s %4d s ' "$label" $((SECONDS - start))
+      printf '\r    %-34s %4d s ' "$label" $((SECONDS - start))
     elif ((beat % 75 == 0)); then
-      printf '    %-28s %4d s …\n' "$label" $((SECONDS - start))
+      printf '    %-34s %4d s …\n' "$label" $((SECONDS - start))
     fi
   done
   local rc=0
@@ -39,13 +39,13 @@ with_clock() {
   child=
   [[ -t 1 ]] && printf '\r'
   if ((rc != 0)); then
-    printf '    %-28s failed after %d s\n' "$label" $((SECONDS - start))
+    printf '    %-34s failed after %d s\n' "$label" $((SECONDS - start))
     cat "$log" >&2
     rm -f "$log"
     return "$rc"
   fi
   rm -f "$log"
-  printf '    %-28s %4d s\n' "$label" $((SECONDS - start))
+  printf '    %-34s %4d s\n' "$label" $((SECONDS - start))
 }
 
 hash_of() { cat "$1/go.mod" "$1/go.sum" | sha256sum | cut -c1-16; }

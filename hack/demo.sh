@@ -85,9 +85,6 @@ until_true() {
   ((SECONDS - since < 3)) || clock_end
 }
 
-columns='custom-columns=NAMESPACE:.metadata.namespace,NAME:.metadata.name'
-columns+=',GPUS:.spec.containers[0].resources.limits.nvidia\.com/gpu,NODE:.spec.nodeName,PHASE:.status.phase'
-
 are_running() {
   local phases
   phases=$(kubectl get pods -A -l demo=gpuquota -o 'jsonpath={.items[*].status.phase}')
@@ -127,9 +124,7 @@ own_cluster() {
 # The registrations name this machine's loopback, which only an API server on this machine reaches.
 their_cluster() {
   local server host thing
-  [[ -r $kubeconfig ]] || die "can't read $kubeconfig"
-  KUBECONFIG=$(realpath "$kubeconfig")
-  export KUBECONFIG
+  export KUBECONFIG=$kubeconfig
   server=$(kubectl config view --minify -o 'jsonpath={.clusters[0].cluster.server}')
   kubectl get --raw /readyz >/dev/null || die "$server does not answer"
   host=${server#*://}
@@ -145,7 +140,7 @@ TEXT
       exit 2
       ;;
   esac
-  kubectl auth can-i create validatingwebhookconfigurations >/dev/null ||
+  kubectl auth can-i create validatingwebhookconfigurations >/dev/null 2>&1 ||
     die "this kubeconfig may not create a ValidatingWebhookConfiguration"
   for thing in "${ours[@]}"; do
     ! kubectl get "$thing" >/dev/null 2>&1 ||
@@ -236,10 +231,16 @@ tear_down() {
 # --- the demo
 
 the_cluster() {
-  scene "A cluster that teams share" <<'TEXT'
-Four nodes with eight A100s, two with eight H100s. The nodes are simulated; the API server, the
-scheduler and the controllers are the real ones.
+  if [[ -z $kubeconfig ]]; then
+    scene "A cluster that teams share" <<'TEXT'
+Four nodes with eight A100s each, two with eight H100s each. The nodes are simulated; the API
+server, the scheduler and the controllers are the real ones.
 TEXT
+  else
+    scene "A cluster that teams share" <<'TEXT'
+The GPU model of a node is in its labels.
+TEXT
+  fi
   allowed "kubectl get nodes -L nvidia.com/gpu.product"
 }
 
@@ -268,7 +269,7 @@ the_quota() {
 TEXT
   allowed "kubectl apply -f train.yaml -f notebook.yaml"
   until_true 30 are_running || [[ -n $kubeconfig ]] || failed "the pods do not run"
-  allowed "kubectl get pods -A -l demo=gpuquota -o '$columns'"
+  allowed "kubectl get pods -A -l demo=gpuquota -o custom-columns-file=columns.txt"
 
   scene "One that does not fit" <<'TEXT'
 It asks for 4 where 2 are left. The answer comes while kubectl waits, with the reason and with what
@@ -308,7 +309,7 @@ policy_change() {
   scene "A policy with a mistake changes nothing" <<'TEXT'
 It is refused where it is made, with line and column. The old one stays in force.
 TEXT
-  allowed "diff policy.yaml policy-typo.yaml || true"
+  echoed "diff policy.yaml policy-typo.yaml" || true # they differ
   refused "kubectl apply --server-side -f policy-typo.yaml"
 
   scene "A policy change takes effect at once" <<'TEXT'
@@ -353,7 +354,8 @@ main() {
       --keep) keep=1 ;;
       --no-pause) pause=0 ;;
       --kubeconfig)
-        kubeconfig=${2:?--kubeconfig wants a file}
+        (($# > 1)) || die "--kubeconfig wants a file"
+        kubeconfig=$2
         shift
         ;;
       -h | --help)
@@ -367,7 +369,10 @@ main() {
     esac
     shift
   done
-  [[ -z $kubeconfig ]] || kubeconfig=$(realpath -- "$kubeconfig")
+  if [[ -n $kubeconfig ]]; then
+    [[ -r $kubeconfig ]] || die "can't read $kubeconfig"
+    kubeconfig=$(realpath -- "$kubeconfig")
+  fi
   cd "$GPUQUOTA_ROOT"
   work=$(mktemp -d "${TMPDIR:-/tmp}/gpuquota-demo.XXXXXX")
   trap tear_down EXIT

@@ -143,11 +143,14 @@ in_cluster() {
 main() {
   while (($# > 0)); do
     case $1 in
-      --kubeconfig | --context) kubectl+=("$1" "${2:?$1 wants a value}") ;;
-      --namespace) namespace=${2:?--namespace wants a value} ;;
-      --days) days=${2:?--days wants a number} ;;
-      --out) out=${2:?--out wants a directory} ;;
-      --host) hosts+=("${2:?--host wants a name or an address}") ;;
+      --kubeconfig | --context | --namespace | --days | --out | --host)
+        [[ -n ${2:-} ]] || die "$1 wants a value"
+        ;;&
+      --kubeconfig | --context) kubectl+=("$1" "$2") ;;
+      --namespace) namespace=$2 ;;
+      --days) days=$2 ;;
+      --out) out=$2 ;;
+      --host) hosts+=("$2") ;;
       --renew)
         renew=1
         shift

@@ -25,7 +25,8 @@ while (($# > 0)); do
   case $1 in
     --quick) quick=1 ;;
     -k)
-      pattern=${2:?-k wants a pattern}
+      (($# > 1)) || die "-k wants a pattern"
+      pattern=$2
       shift
       ;;
     -h | --help)
