@@ -11,7 +11,8 @@
 #include "quota/gpu_names.h"
 
 /* The one decoder of Kubernetes objects. Wherever an object comes from (review, watch, list, file)
- * it goes through the keep tree and the decode function here, so the same pod always means the same.
+ * it goes through the keep tree and the decode function here, so the same pod always means the
+ * same.
  *
  * Decoded objects are immutable and counted; each lives in one block of memory, strings included.
  * They may be shared between threads. */
@@ -119,8 +120,8 @@ struct gq_pod {
 	const char *uid;           /* or "" (files) */
 	const char *node_name;     /* or "" */
 	struct gq_owner owner;
-	enum gq_pod_phase phase; /* Unknown counts as Running: the pod still holds */
-	bool terminating;        /* has a deletionTimestamp */
+	enum gq_pod_phase phase;              /* Unknown counts as Running: the pod still holds */
+	bool terminating;                     /* has a deletionTimestamp */
 	const struct gq_label *node_selector; /* sorted by key */
 	size_t n_node_selector;
 	const struct gq_node_term *affinity; /* required; terms are alternatives */
@@ -128,7 +129,8 @@ struct gq_pod {
 	bool has_affinity; /* required node affinity is present (0 terms match nothing) */
 	const struct gq_toleration *tolerations; /* without those of node.kubernetes.io/ taints */
 	size_t n_tolerations;
-	const struct gq_gpu_ask *asks; /* init containers in their order, then containers, overhead */
+	const struct gq_gpu_ask
+	    *asks; /* init containers in their order, then containers, overhead */
 	size_t n_asks;
 	const struct gq_pod_claim *claims;
 	size_t n_claims;
@@ -148,9 +150,9 @@ extern const struct gq_json_keep gq_pod_keep[];
 
 /* json: a pruned Pod, len bytes. default_namespace: taken when metadata.namespace is absent (in an
  * AdmissionReview it may be); may be NULL. On success *ret_pod has one reference, the caller's.
- * Errors: GQ_EINVALID a field of the wrong type, neither name nor generateName, an unknown operator,
- * …, with the path of the field (spec.containers[0].resources.limits); GQ_ETOOBIG too many of
- * something (1000 items of a list or map, 100 node selector terms, 4000 labels); GQ_ENOMEM.
+ * Errors: GQ_EINVALID a field of the wrong type, neither name nor generateName, an unknown
+ * operator, …, with the path of the field (spec.containers[0].resources.limits); GQ_ETOOBIG too
+ * many of something (1000 items of a list or map, 100 node selector terms, 4000 labels); GQ_ENOMEM.
  * Source: the Pod reference, core/v1. */
 int gq_pod_decode(const char *json, size_t len, const char *default_namespace,
 		  struct gq_pod **ret_pod, struct gq_err *err);
@@ -160,8 +162,6 @@ int gq_pod_decode_tree(struct json_object *root, const char *default_namespace,
 		       struct gq_pod **ret_pod, struct gq_err *err);
 struct gq_pod *gq_pod_ref(const struct gq_pod *pod);
 void gq_pod_unref(const struct gq_pod *pod);
-/* Bytes held, for memory accounting. */
-size_t gq_pod_size(const struct gq_pod *pod);
 
 struct gq_taint {
 	const char *key;
@@ -171,7 +171,7 @@ struct gq_taint {
 
 struct gq_node_resource {
 	const char *name; /* GPU names only */
-	int64_t count;    /* allocatable; 0 is not offered. A quantity that does not parse counts 0. */
+	int64_t count; /* allocatable; 0 is not offered. A quantity that does not parse counts 0. */
 };
 
 struct gq_node {

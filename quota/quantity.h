@@ -11,8 +11,8 @@
  * Source: k8s.io/apimachinery/pkg/api/resource, quantity.go. */
 
 enum gq_exactness {
-	GQ_EXACT,    /* the value is a whole number of units */
-	GQ_ROUNDED,  /* it was not, and was rounded up */
+	GQ_EXACT,   /* the value is a whole number of units */
+	GQ_ROUNDED, /* it was not, and was rounded up */
 };
 
 /* value * units_per_one, rounded up to an integer. text: len bytes, no NUL needed.
@@ -21,9 +21,6 @@ enum gq_exactness {
  * INT64_MAX - 1. Outputs untouched on failure. */
 int gq_quantity_units(const char *text, size_t len, int64_t units_per_one, int64_t *ret_units,
 		      enum gq_exactness *ret_exact, struct gq_err *err);
-
-/* A quantity of bytes as MiB, rounded up. */
-int gq_quantity_mib(const char *text, size_t len, int64_t *ret_mib, struct gq_err *err);
 
 /* Appends shares as decimal GPUs, exact up to six places without trailing zeros ("7", "0.5"); a
  * longer fraction is cut to three places (sevenths: "0.142"). GQ_UNLIMITED: "unlimited". */
