@@ -75,6 +75,7 @@ void gq_store_read(struct gq_store *store, struct gq_read *read, int64_t timeout
 {
 	struct read_call *call = malloc(sizeof *call);
 	struct gq_err err;
+	int code = GQ_ENOMEM;
 
 	if (call) {
 		*call = (struct read_call){.read = read, .done = done, .done_arg = done_arg};
@@ -84,11 +85,14 @@ void gq_store_read(struct gq_store *store, struct gq_read *read, int64_t timeout
 						       .timeout_ns = timeout_ns,
 						       .on_done = on_read,
 						       .arg = call};
-		if (gq_api_start(store->api, &request, &err) == 0)
+		code = gq_api_start(store->api, &request, &err);
+		if (!code)
 			return;
+		gq_log(GQ_LOG_WARN, "an object that a decision needs could not be asked for",
+		       GQ_S("path", read->path), GQ_S("problem", err.msg));
 		free(call);
 	}
-	read->code = GQ_ENOMEM;
+	read->code = code;
 	done(done_arg);
 }
 

@@ -45,8 +45,10 @@ static int fetch(const char *url, const char *kubeconfig, const char *ns, struct
 		code = gq_api_new(config, GQ_USER_AGENT, &api, err);
 	if (!code)
 		code = gq_api_call(api,
-				   &(struct gq_api_request){
-				       .method = "GET", .path = path, .timeout_ns = TIMEOUT_NS},
+				   &(struct gq_api_request){.method = "GET",
+							    .path = path,
+							    .max_bytes = ANSWER_MAX_BYTES,
+							    .timeout_ns = TIMEOUT_NS},
 				   out, NULL, err);
 	return code;
 }

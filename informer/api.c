@@ -12,7 +12,7 @@
 #include "informer/transport.h"
 
 enum {
-	BODY_MAX_BYTES = 4 << 20,   /* of an answer, pruned or as it comes */
+	BODY_MAX_BYTES = 4 << 20,   /* of an answer, where its request sets no max_bytes */
 	RAW_MAX_BYTES = 256 << 20,  /* of an answer that is pruned on the way */
 	ERROR_MAX_BYTES = 64 << 10, /* of an answer that is no success */
 	PATH_MAX_BYTES = 64 << 10,
@@ -31,6 +31,7 @@ struct call {
 	char *body;
 	size_t body_len;
 	const struct gq_json_keep *keep;
+	size_t max_bytes;
 	int64_t timeout_ns;
 	void (*on_done)(void *arg, const struct gq_api_response *response);
 	void *arg;
@@ -92,7 +93,7 @@ static int begin_pruning(struct call *call)
 	    .shape = GQ_JSON_DOCUMENT,
 	    .keep = call->keep,
 	    .max_raw_bytes = RAW_MAX_BYTES,
-	    .max_kept_bytes = BODY_MAX_BYTES,
+	    .max_kept_bytes = call->max_bytes,
 	    .on_item = on_pruned,
 	    .arg = call,
 	};
@@ -109,7 +110,7 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
 	if (!call->status) {
 		(void)curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &call->status);
 		bool success = gq_api_status_code(call->status) == 0;
-		call->answer.max = success ? BODY_MAX_BYTES : ERROR_MAX_BYTES;
+		call->answer.max = success ? call->max_bytes : ERROR_MAX_BYTES;
 		if (success && call->keep && begin_pruning(call))
 			return 0;
 	}
@@ -360,6 +361,7 @@ static int copy_request(const struct gq_api_request *request, struct call *call)
 {
 	call->method = known_method(request->method);
 	call->keep = request->keep;
+	call->max_bytes = request->max_bytes ? request->max_bytes : BODY_MAX_BYTES;
 	call->timeout_ns = request->timeout_ns;
 	call->on_done = request->on_done;
 	call->arg = request->arg;

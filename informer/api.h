@@ -43,7 +43,9 @@ struct gq_api_request {
 	const char *body;         /* copied; may be NULL */
 	size_t body_len;
 	const struct gq_json_keep *keep; /* prune the answer's JSON while it comes; NULL: as it
-					    comes. What is left may be 4 MiB */
+					    comes */
+	size_t max_bytes;                /* of the answer, or of what is left of it when it is
+					    pruned; 0: 4 MiB */
 	int64_t timeout_ns;              /* of the whole request, > 0 */
 	/* Called exactly once, on the client's thread, with no lock held. May start requests. */
 	void (*on_done)(void *arg, const struct gq_api_response *response);

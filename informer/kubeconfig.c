@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/yaml_guard.h"
 #include "informer/base64.h"
 #include "informer/kubeconfig_internal.h"
 #include "informer/secret.h"
@@ -445,25 +445,32 @@ static int syntax_error(const char *path, struct fy_diag *diag, struct gq_err *e
 		       first->msg);
 }
 
-/* What libfyaml 0.7.12 must not be given: it never comes back from a directive that holds invalid
- * UTF-8. No kubeconfig has directives. */
+/* Refuses what libfyaml must not be given. */
 static int check_bytes(const char *path, const char *text, size_t len, struct gq_err *err)
 {
-	size_t start = len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-	int line = 1;
+	struct gq_yaml_place at = {0};
 
-	for (size_t i = start, width; i < len; i += width) {
-		width = gq_utf8_width(text + i, len - i);
-		if (!width || text[i] == '\0')
-			return gq_fail(err, GQ_EINVALID, "%s:%d: not text in UTF-8", path, line);
-		bool first = i == start || text[i - 1] == '\n' || text[i - 1] == '\r';
-		if (first && text[i] == '%')
-			return gq_fail(err, GQ_EINVALID,
-				       "%s:%d:1: a YAML directive is not supported here", path,
-				       line);
-		line += text[i] == '\n';
+	switch (gq_yaml_guard(text, len, &at)) {
+	case GQ_YAML_FAULT_NONE:
+		return 0;
+	case GQ_YAML_FAULT_NOT_UTF8:
+		return gq_fail(err, GQ_EINVALID, "%s:%u: not text in UTF-8", path, at.line);
+	case GQ_YAML_FAULT_CONTROL:
+		return gq_fail(err, GQ_EINVALID, "%s:%u:%u: control character 0x%02x", path,
+			       at.line, at.column, (unsigned char)text[at.offset]);
+	case GQ_YAML_FAULT_DIRECTIVE:
+		return gq_fail(err, GQ_EINVALID, "%s:%u:1: a YAML directive is not supported here",
+			       path, at.line);
+	case GQ_YAML_FAULT_EMPTY_LINES:
+		return gq_fail(err, GQ_EINVALID, "%s:%u:%u: too many empty lines", path, at.line,
+			       at.column);
+	case GQ_YAML_FAULT_KEY_AND_TAB:
+		return gq_fail(err, GQ_EINVALID,
+			       "%s:%u:%u: a \"?\" before white space and a tab further on could be "
+			       "read as an explicit key, which is not supported here",
+			       path, at.line, at.column);
 	}
-	return 0;
+	return gq_fail(err, GQ_EINVALID, "%s: not YAML", path);
 }
 
 int gq_kubeconfig_parse(const char *path, const char *text, size_t len, const char *context,

@@ -224,10 +224,12 @@ static int read_token(struct gq_transport *t, struct gq_err *err)
 	size_t len = 0;
 
 	int code = gq_secret_read_file(t->config->token_file, TOKEN_MAX_BYTES, &text, &len, &why);
-	char *token = code ? NULL : gq_secret_trimmed(text, len);
+	/* one with a NUL inside is no text, and what stands before it no token */
+	bool broken = !code && memchr(text, '\0', len);
+	char *token = code || broken ? NULL : gq_secret_trimmed(text, len);
 	gq_secret_wipe(text, len);
 	/* halfway through a rotation the file may be missing or empty */
-	if (token && *token && strlen(token) <= len && gq_secret_is_header_value(token)) {
+	if (token && *token && gq_secret_is_header_value(token)) {
 		gq_secret_free(t->token);
 		t->token = token;
 		return 0;

@@ -333,8 +333,8 @@ static bool lands_on_several(const struct view *view, const struct gq_parts *par
 
 /* ---- charging ---- */
 
-/* Whose attempt it is. Anybody may write any owner into a pod, so what an owner's pods did counts only
- * against the user who made them, in that namespace. */
+/* Whose attempt it is. Anybody may write any owner into a pod, so what an owner's pods did counts
+ * only against the user who made them, in that namespace. */
 static void owner_key(const struct gq_create *create, struct gq_buf *key)
 {
 	const struct gq_pod *pod = create->pod;

@@ -165,8 +165,6 @@ void gq_pod_unref(const struct gq_pod *pod);
 /* Whether two states of a pod ask for the same and may land in the same places; of any other change
  * the ledger learns nothing new. */
 bool gq_pod_asks_alike(const struct gq_pod *a, const struct gq_pod *b);
-/* Bytes held, for memory accounting. */
-size_t gq_pod_size(const struct gq_pod *pod);
 
 struct gq_taint {
 	const char *key;

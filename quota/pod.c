@@ -610,8 +610,3 @@ void gq_pod_unref(const struct gq_pod *pod)
 {
 	gq_counted_unref(pod);
 }
-
-size_t gq_pod_size(const struct gq_pod *pod)
-{
-	return gq_counted_size(pod);
-}

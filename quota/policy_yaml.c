@@ -1,22 +1,14 @@
 #include "quota/policy_yaml.h"
 
 #include <libfyaml.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/map.h"
 #include "base/utf8.h"
+#include "base/yaml_guard.h"
 
 /* libfyaml is used for its events only, not for its documents: nesting, aliases and duplicate keys
  * are then judged here as they come, with positions, and nothing of it recurses. */
-
-#define EMPTY_LINES_MAX 1000
-
-struct place {
-	size_t offset; /* bytes */
-	unsigned line;
-	unsigned column;
-};
 
 struct frame {
 	struct gq_yaml_node *node;
@@ -34,8 +26,8 @@ struct reader {
 	struct frame stack[GQ_YAML_DEPTH_MAX];
 	size_t depth;
 	size_t n_nodes;
-	struct place seen; /* moves forward only: the end of the last token */
-	char output[120];  /* what libfyaml would have printed first; or "" */
+	struct gq_yaml_place seen; /* moves forward only: the end of the last token */
+	char output[120];          /* what libfyaml would have printed first; or "" */
 	bool in_document;
 	bool done; /* nothing more is read */
 	bool lost; /* the tree is of no use */
@@ -64,59 +56,41 @@ static void walk_over(struct reader *r, struct fy_token *token)
 		walk_to(r, end->input_pos);
 }
 
-static bool refuse(struct reader *r, const struct place *at, const char *advice, const char *what)
-{
-	gq_policy_report_add(r->report, at->line, at->column, advice, "%s", what);
-	return false;
-}
-
-/* Refuses bytes that a terminal or a log had better not get, and what libfyaml 0.7.12 does not
- * survive: it takes from the stack, without a limit, the length of a directive and some bytes for
- * each line end in a run of empty lines; and it frees a key twice when behind the ":" of an
- * explicit key ("? ") a tab is out of place. */
+/* Reports what libfyaml must not be given. */
 static bool is_clean(struct reader *r)
 {
-	struct place at = {0, 1, 1};
-	struct place mark = {0, 0, 0}; /* a "?" that may begin an explicit key; line 0: none */
-	unsigned line_ends = 0;        /* with nothing but white space between */
+	struct gq_policy_report *report = r->report;
+	struct gq_yaml_place at = {0};
+	enum gq_yaml_fault fault = gq_yaml_guard(r->bytes, r->len, &at);
+	unsigned byte = fault ? (unsigned char)r->bytes[at.offset] : 0;
 
-	while (at.offset < r->len) {
-		const char *p = r->bytes + at.offset;
-		unsigned char c = (unsigned char)*p;
-		size_t left = r->len - at.offset, width = gq_utf8_width(p, left);
-		char what[40];
-		if (!width) {
-			(void)snprintf(what, sizeof what, "not UTF-8: byte 0x%02x", c);
-			return refuse(r, &at, "save the file as UTF-8", what);
-		}
-		if (c == '\n' || c == '\r')
-			line_ends++;
-		else if (c != ' ' && c != '\t')
-			line_ends = 0;
-		if ((c < 0x20 && c != '\n' && c != '\r' && c != '\t') || c == 0x7f) {
-			(void)snprintf(what, sizeof what, "control character 0x%02x", c);
-			return refuse(r, &at, "remove it", what);
-		}
-		if (c == '%' && at.column == 1)
-			return refuse(r, &at, "remove them",
-				      "directives (%) are not supported in a policy");
-		if (line_ends > EMPTY_LINES_MAX)
-			return refuse(r, &at, "remove them", "too many empty lines");
-		if (c == '?' && !mark.line && (left == 1 || strchr(" \t\r\n", p[1])))
-			mark = at;
-		if (c == '\t' && mark.line)
-			return refuse(
-			    r, &mark, "write spaces in place of tabs",
-			    "a \"?\" before white space and a tab further on could be read as "
-			    "an explicit key, which is not supported in a policy");
-		at.offset += width;
-		at.column++;
-		if (c == '\n') {
-			at.line++;
-			at.column = 1;
-		}
+	switch (fault) {
+	case GQ_YAML_FAULT_NONE:
+		return true;
+	case GQ_YAML_FAULT_NOT_UTF8:
+		gq_policy_report_add(report, at.line, at.column, "save the file as UTF-8",
+				     "not UTF-8: byte 0x%02x", byte);
+		return false;
+	case GQ_YAML_FAULT_CONTROL:
+		gq_policy_report_add(report, at.line, at.column, "remove it",
+				     "control character 0x%02x", byte);
+		return false;
+	case GQ_YAML_FAULT_DIRECTIVE:
+		gq_policy_report_add(report, at.line, at.column, "remove them",
+				     "directives (%%) are not supported in a policy");
+		return false;
+	case GQ_YAML_FAULT_EMPTY_LINES:
+		gq_policy_report_add(report, at.line, at.column, "remove them",
+				     "too many empty lines");
+		return false;
+	case GQ_YAML_FAULT_KEY_AND_TAB:
+		gq_policy_report_add(
+		    report, at.line, at.column, "write spaces in place of tabs",
+		    "a \"?\" before white space and a tab further on could be read as an explicit "
+		    "key, which is not supported in a policy");
+		return false;
 	}
-	return true;
+	return false;
 }
 
 static bool one_of(const char *text, const char *const *words)

@@ -162,8 +162,8 @@ static bool parse(const char *text, size_t len, struct quantity *ret)
 	return true;
 }
 
-/* ceil(q * units / 1024^divide1024) */
-static int evaluate(const struct quantity *q, uint64_t units, unsigned divide1024, int64_t *ret,
+/* ceil(q * units) */
+static int evaluate(const struct quantity *q, uint64_t units, int64_t *ret,
 		    enum gq_exactness *ret_exact)
 {
 	struct big n = q->digits;
@@ -174,7 +174,7 @@ static int evaluate(const struct quantity *q, uint64_t units, unsigned divide102
 		*ret_exact = GQ_EXACT;
 		return 0;
 	}
-	if (q->exp10 > 40) /* at least 10^41 / 1024^2: too large whatever follows */
+	if (q->exp10 > 40) /* at least 10^41: too large whatever follows */
 		return GQ_ETOOBIG;
 	for (unsigned i = 0; i < q->exp1024; i++)
 		big_muladd(&n, 1024, 0);
@@ -187,8 +187,6 @@ static int evaluate(const struct quantity *q, uint64_t units, unsigned divide102
 				return GQ_ETOOBIG;
 		big_muladd(&n, 10, 0);
 	}
-	for (unsigned i = 0; i < divide1024; i++)
-		rest |= big_div(&n, 1024) != 0;
 	for (long e = 0; e > q->exp10; e--) {
 		rest |= big_div(&n, 10) != 0;
 		if (big_is_zero(&n))
@@ -205,8 +203,8 @@ static int evaluate(const struct quantity *q, uint64_t units, unsigned divide102
 	return 0;
 }
 
-static int convert(const char *text, size_t len, uint64_t units, unsigned divide1024, int64_t *ret,
-		   enum gq_exactness *ret_exact, struct gq_err *err)
+int gq_quantity_units(const char *text, size_t len, int64_t units_per_one, int64_t *ret_units,
+		      enum gq_exactness *ret_exact, struct gq_err *err)
 {
 	struct quantity q;
 	enum gq_exactness exact;
@@ -223,23 +221,12 @@ static int convert(const char *text, size_t len, uint64_t units, unsigned divide
 		    shown, text);
 	if (q.negative && !big_is_zero(&q.digits))
 		return gq_fail(err, GQ_EINVALID, "\"%.*s\" is negative", shown, text);
-	if (evaluate(&q, units, divide1024, &value, &exact))
+	if (evaluate(&q, (uint64_t)units_per_one, &value, &exact))
 		return gq_fail(err, GQ_ETOOBIG, "\"%.*s\" is too large", shown, text);
-	*ret = value;
+	*ret_units = value;
 	if (ret_exact)
 		*ret_exact = exact;
 	return 0;
-}
-
-int gq_quantity_units(const char *text, size_t len, int64_t units_per_one, int64_t *ret_units,
-		      enum gq_exactness *ret_exact, struct gq_err *err)
-{
-	return convert(text, len, (uint64_t)units_per_one, 0, ret_units, ret_exact, err);
-}
-
-int gq_quantity_mib(const char *text, size_t len, int64_t *ret_mib, struct gq_err *err)
-{
-	return convert(text, len, 1, 2, ret_mib, NULL, err);
 }
 
 int gq_shares_print(struct gq_buf *out, int64_t shares)

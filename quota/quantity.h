@@ -22,9 +22,6 @@ enum gq_exactness {
 int gq_quantity_units(const char *text, size_t len, int64_t units_per_one, int64_t *ret_units,
 		      enum gq_exactness *ret_exact, struct gq_err *err);
 
-/* A quantity of bytes as MiB, rounded up. */
-int gq_quantity_mib(const char *text, size_t len, int64_t *ret_mib, struct gq_err *err);
-
 /* Appends shares as decimal GPUs, exact up to six places without trailing zeros ("7", "0.5"); a
  * longer fraction is cut to three places (sevenths: "0.142"). GQ_UNLIMITED: "unlimited". */
 int gq_shares_print(struct gq_buf *out, int64_t shares);

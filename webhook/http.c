@@ -387,11 +387,6 @@ int gq_http_feed(struct gq_http *http, const char *bytes, size_t len, size_t *re
 	}
 }
 
-bool gq_http_idle(const struct gq_http *http)
-{
-	return http->phase == PHASE_IDLE;
-}
-
 bool gq_http_keep_alive(const struct gq_http *http)
 {
 	return http->keep_alive;

@@ -53,9 +53,6 @@ GQ_DEFINE_CLEANUP(gq_cleanup_http, struct gq_http, gq_http_free);
  * *ret_used is not set. The result does not depend on where the bytes are cut. */
 int gq_http_feed(struct gq_http *http, const char *bytes, size_t len, size_t *ret_used);
 
-/* Between two messages: nothing but blank lines has been read. */
-bool gq_http_idle(const struct gq_http *http);
-
 /* After GQ_HTTP_COMPLETE: whether the connection may be used again. */
 bool gq_http_keep_alive(const struct gq_http *http);
 

@@ -88,7 +88,7 @@ static void read_stream(const uint8_t *data, size_t size, int mode, struct notes
 		}
 		check(used <= n, "no more is used than there is");
 		if (result == GQ_HTTP_COMPLETE) {
-			check(notes->head && gq_http_idle(http), "a message ends after its head");
+			check(notes->head, "a message ends after its head");
 			check(used > 0, "a message has bytes");
 			gq_buf_printf(&notes->text, "}%d ", gq_http_keep_alive(http));
 			notes->head = false;

@@ -242,7 +242,18 @@ static void test_sizes(void **state)
 	result_wait(&f->result);
 	assert_int_equal(f->result.response.code, GQ_ETOOBIG);
 	assert_string_equal(f->result.body, "");
+	request.max_bytes = 6 << 20;
+	start(f, &request);
+	answer_huge(apidouble_next(f->server, ""), "{\"a\":{\"b\":\"", 5 << 20);
+	result_wait(&f->result);
+	assert_int_equal(f->result.response.code, 0);
+	assert_int_equal(f->result.response.len, (5 << 20) + 14);
+	start(f, &request);
+	answer_huge(apidouble_next(f->server, ""), "{\"a\":{\"b\":\"", 7 << 20);
+	result_wait(&f->result);
+	assert_int_equal(f->result.response.code, GQ_ETOOBIG);
 
+	request.max_bytes = 0;
 	request.keep = keep;
 	start(f, &request);
 	answer_huge(apidouble_next(f->server, ""), "{\"metadata\":{\"name\":\"n\"},\"a\":{\"b\":\"",
@@ -254,6 +265,11 @@ static void test_sizes(void **state)
 	answer_huge(apidouble_next(f->server, ""), "{\"metadata\":{\"name\":\"", 5 << 20);
 	result_wait(&f->result);
 	assert_int_equal(f->result.response.code, GQ_ETOOBIG);
+	request.max_bytes = 6 << 20;
+	start(f, &request);
+	answer_huge(apidouble_next(f->server, ""), "{\"metadata\":{\"name\":\"", 5 << 20);
+	result_wait(&f->result);
+	assert_int_equal(f->result.response.code, 0);
 }
 
 static void test_broken_transfers(void **state)

@@ -230,6 +230,10 @@ static void test_refuses_other_documents(void **state)
 	    {"\xef\xbb\xbf%x \xff\n", "f:1:1: a YAML directive is not supported here"},
 	    {"a: b\n%x \xff\n", "f:2:1: a YAML directive is not supported here"},
 	    {"a: b\nc: \xff\n", "f:2: not text in UTF-8"},
+	    {"a: b\nc: \x1b[0m\n", "f:2:4: control character 0x1b"},
+	    {"a:\n? t:\t>",
+	     "f:2:1: a \"?\" before white space and a tab further on could be read as an explicit "
+	     "key, which is not supported here"},
 	    {"just words", "f:1:1: not a kubeconfig: a mapping is expected"},
 	    {"a: b: c\n", "f:1:"},
 	    {"a: [1, 2\n", "f:2:1"},
@@ -261,6 +265,22 @@ static void test_refuses_other_documents(void **state)
 		assert_null(config);
 		assert_memory_equal(err.msg, cases[i].message, strlen(cases[i].message));
 	}
+}
+
+/* libfyaml takes some of its stack for each line end behind a block scalar. */
+static void test_empty_lines(void **state)
+{
+	static char text[500000 + 16] = "a: |\n  b\n";
+	struct gq_kubeconfig *config = NULL;
+	struct gq_err err = {0};
+	size_t len = strlen(text);
+	(void)state;
+
+	memset(text + len, '\n', 500000);
+	assert_int_equal(gq_kubeconfig_parse("f", text, len + 500000, NULL, &config, &err),
+			 GQ_EINVALID);
+	assert_null(config);
+	assert_string_equal(err.msg, "f:1002:1: too many empty lines");
 }
 
 static void test_says_nothing_on_stderr(void **state)
@@ -325,6 +345,7 @@ int main(void)
 	    cmocka_unit_test(test_json_and_other_contexts),
 	    cmocka_unit_test(test_refuses_with_position),
 	    cmocka_unit_test(test_refuses_other_documents),
+	    cmocka_unit_test(test_empty_lines),
 	    cmocka_unit_test(test_says_nothing_on_stderr),
 	    cmocka_unit_test(test_loads_files),
 	};

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "quota/arena.h"
 #include "quota/demand.h"
 #include "quota/field.h"
 #include "tests/unit/quota_testing.h"
@@ -189,7 +190,7 @@ static void captured_watch(void **state)
 		assert_int_equal(seen.pods[i]->problem.kind, GQ_PROBLEM_NONE);
 		assert_true(*seen.pods[i]->uid != '\0');
 		gpus += gq_demand_on(seen.pods[i], 0).shares / GQ_SHARES_PER_GPU;
-		bytes += gq_pod_size(seen.pods[i]);
+		bytes += gq_counted_size(seen.pods[i]);
 	}
 	print_message("%zu pods, %d GPUs, %zu bytes a pod\n", seen.n, (int)gpus, bytes / seen.n);
 	assert_string_equal(seen.pods[0]->name, "d1-5bb4fdc6b6-2b5cp");
@@ -221,7 +222,7 @@ static void expect_same(const struct gq_pod *a, const struct gq_pod *b)
 		assert_int_equal(x.shares, y.shares);
 		assert_int_equal(x.memory_mib, y.memory_mib);
 	}
-	assert_int_equal(gq_pod_size(a), gq_pod_size(b));
+	assert_int_equal(gq_counted_size(a), gq_counted_size(b));
 }
 
 /* The pod as a file, in a review, in a watch event, in a list. */

@@ -171,40 +171,6 @@ static void length_is_obeyed_and_capped(void **state)
 	assert_int_equal(units, INT64_C(1) << 60);
 }
 
-static void mib_of_bytes(void **state)
-{
-	static const struct {
-		const char *text;
-		int64_t mib;
-	} cases[] = {
-	    {"0", 0},
-	    {"1", 1},
-	    {"1Mi", 1},
-	    {"1048577", 2},
-	    {"80Gi", 81920},
-	    {"80G", 76294},
-	    {"0.5Gi", 512},
-	    {"1e9", 954},
-	    {"100m", 1},
-	    {"640Gi", 655360},
-	    {"8Ei", INT64_C(8796093022208)},
-	    {"1000E", INT64_C(953674316406250)},
-	};
-
-	(void)state;
-	for (size_t i = 0; i < LEN(cases); i++) {
-		int64_t mib = -7;
-		print_message("%s\n", cases[i].text);
-		assert_int_equal(gq_quantity_mib(cases[i].text, strlen(cases[i].text), &mib, NULL),
-				 0);
-		assert_int_equal(mib, cases[i].mib);
-	}
-	int64_t mib = -7;
-	assert_int_equal(gq_quantity_mib("-1Gi", 4, &mib, NULL), GQ_EINVALID);
-	assert_int_equal(gq_quantity_mib("1e30", 4, &mib, NULL), GQ_ETOOBIG);
-	assert_int_equal(mib, -7);
-}
-
 static void prints(int (*print)(struct gq_buf *out, int64_t n), int64_t n, const char *want)
 {
 	struct gq_buf out GQ_BUF_CLEANUP = GQ_BUF_INIT(64);
@@ -269,7 +235,6 @@ int main(void)
 	    cmocka_unit_test(units_of_every_form),
 	    cmocka_unit_test(refuses),
 	    cmocka_unit_test(length_is_obeyed_and_capped),
-	    cmocka_unit_test(mib_of_bytes),
 	    cmocka_unit_test(shares_as_decimals),
 	    cmocka_unit_test(mib_in_the_largest_unit),
 	    cmocka_unit_test(exact_shares_round_trip),

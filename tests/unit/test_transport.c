@@ -273,6 +273,12 @@ static void test_tokens_from_a_file(void **state)
 		assert_string_equal(apicall_header(exchange(transport, server), "Authorization", 0),
 				    "Bearer two");
 	}
+	FILE *nul = fopen(config.token_file, "w");
+	assert_non_null(nul);
+	assert_int_equal(fwrite("cut\0off", 1, 7, nul), 7);
+	assert_int_equal(fclose(nul), 0);
+	assert_string_equal(apicall_header(exchange(transport, server), "Authorization", 0),
+			    "Bearer two");
 	/* but not after it was refused */
 	gq_transport_unauthorized(transport);
 	assert_int_equal(gq_transport_request(transport, "/", NULL, &easy, &headers, &err), GQ_EIO);

@@ -63,6 +63,7 @@ int gq_api_call(struct gq_api *api, const struct gq_api_request *request, struct
 	(void)ret_status;
 	assert_string_equal(request->method, "GET");
 	assert_true(request->timeout_ns > 0);
+	assert_int_equal(request->max_bytes, 64 << 20); /* of the page */
 	(void)snprintf(peer.server, sizeof peer.server, "%s", api->config->server);
 	(void)snprintf(peer.path, sizeof peer.path, "%s", request->path);
 	peer.calls++;
