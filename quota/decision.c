@@ -11,8 +11,10 @@
 
 #define WATCH_WAIT_NS (5 * GQ_NS_PER_MS)
 #define PROBE_WAIT_NS (20 * GQ_NS_PER_MS)
-/* Attempts of one owner that no pod followed before its next create is refused. */
-#define ATTEMPTS_MAX 2
+/* Attempts that no pod followed, before the next create is refused: of one owner, and of one user
+ * whatever owners he names. */
+#define OWNER_ABSENT_MAX 2
+#define USER_ABSENT_MAX 8
 /* The world changed between matching and charging so often that somebody else should get a turn. */
 #define REVALIDATE_MAX 16
 
@@ -333,39 +335,86 @@ static bool lands_on_several(const struct view *view, const struct gq_parts *par
 
 /* ---- charging ---- */
 
-/* Whose attempt it is. Anybody may write any owner into a pod, so what an owner's pods did counts
- * only against the user who made them, in that namespace. */
-static void owner_key(const struct gq_create *create, struct gq_buf *key)
-{
-	const struct gq_pod *pod = create->pod;
+/* Who makes an attempt, and how many of his pods may be on their way. */
+struct maker {
+	struct gq_buf key;
+	unsigned most_absent; /* attempts that no pod followed, before the next is refused */
+	unsigned most_unseen; /* unseen ones before the next waits for the watch; 0 any number */
+};
 
-	gq_buf_printf(key, "%s %.1024s %.1024s", pod->namespace_, create->user, pod->owner.uid);
+/* Anybody may write any owner into a pod, so what an owner's pods did counts for the one who wrote
+ * it; and somebody who writes many owners has a bound of his own. Kubernetes' own controllers speak
+ * for the owners that they name. */
+static int makers_print(const struct gq_create *create, struct maker makers[GQ_MAKERS])
+{
+	static const char controllers[] = "system:serviceaccount:kube-system:";
+	const struct gq_pod *pod = create->pod;
+	bool trusted = strncmp(create->user, controllers, sizeof controllers - 1) == 0;
+
+	makers[GQ_MAKER_OWNER] =
+	    (struct maker){.key = GQ_BUF_INIT(4096),
+			   .most_absent = OWNER_ABSENT_MAX,
+			   .most_unseen = pod->owner.uid[0] ? OWNER_ABSENT_MAX : 0};
+	makers[GQ_MAKER_USER] = (struct maker){.key = GQ_BUF_INIT(4096),
+					       .most_absent = USER_ABSENT_MAX,
+					       .most_unseen = USER_ABSENT_MAX};
+	gq_buf_printf(&makers[GQ_MAKER_OWNER].key, "owner %s %.1024s %.1024s", pod->namespace_,
+		      create->user, pod->owner.uid);
+	if (!trusted)
+		gq_buf_printf(&makers[GQ_MAKER_USER].key, "user %s %.1024s", pod->namespace_,
+			      create->user);
+	return makers[GQ_MAKER_OWNER].key.code ? makers[GQ_MAKER_OWNER].key.code
+					       : makers[GQ_MAKER_USER].key.code;
 }
 
-/* Earlier attempts of the same owner that no pod followed. A controller that makes pods one after
- * the other is held back until its last ones were seen, so that pods which something after us
- * refuses never hold more than a few GPUs. Returns true when the verdict is made. */
-static bool check_attempts(struct gq_ledger *ledger, const struct gq_create *create,
-			   const char *key, struct gq_verdict *verdict)
+static void makers_done(struct maker (*makers)[GQ_MAKERS])
 {
-	struct gq_attempts attempts = gq_reserve_attempts(ledger, key, create->now_ns);
-	bool owned = create->pod->owner.uid[0] != '\0';
+	for (int m = 0; m < GQ_MAKERS; m++)
+		gq_buf_done(&(*makers)[m].key);
+}
 
-	if (attempts.absent >= ATTEMPTS_MAX) {
+/* Earlier attempts of the same maker that no pod followed. One that makes pods fast is held back
+ * until its last ones were seen, so that pods which something after us refuses never hold more than
+ * a few GPUs. Returns true when the verdict is made. */
+static bool check_attempts(struct gq_ledger *ledger, const struct gq_create *create,
+			   const struct maker *maker, struct gq_verdict *verdict)
+{
+	struct gq_attempts attempts = gq_reserve_attempts(ledger, maker->key.data, create->now_ns);
+
+	if (attempts.absent >= maker->most_absent) {
 		gq_explain_attempts(&verdict->message, create->pod, &attempts);
 		answer(verdict, GQ_VERDICT_DENY, GQ_REASON_OWNER_ATTEMPTS);
 		return true;
 	}
-	if (attempts.old >= ATTEMPTS_MAX) { /* the API server is being asked */
+	if (attempts.old >= maker->most_absent) { /* the API server is being asked */
 		wait(verdict, PROBE_WAIT_NS);
 		return true;
 	}
-	if (owned && attempts.unseen >= ATTEMPTS_MAX) {
-		gq_reserve_hurry(ledger, key, create->now_ns);
+	if (maker->most_unseen && attempts.unseen >= maker->most_unseen) {
+		gq_reserve_hurry(ledger, maker->key.data, create->now_ns);
 		wait(verdict, WATCH_WAIT_NS);
 		return true;
 	}
 	return false;
+}
+
+static bool check_makers(struct gq_ledger *ledger, const struct gq_create *create,
+			 const struct maker makers[GQ_MAKERS], struct gq_verdict *verdict)
+{
+	for (int m = 0; m < GQ_MAKERS; m++)
+		if (makers[m].key.len && check_attempts(ledger, create, &makers[m], verdict))
+			return true;
+	return false;
+}
+
+static int set_makers(struct gq_ledger *ledger, struct gq_charge *charge,
+		      const struct maker makers[GQ_MAKERS])
+{
+	for (int m = 0; m < GQ_MAKERS; m++)
+		if (makers[m].key.len &&
+		    gq_reserve_set_maker(ledger, charge, (enum gq_maker)m, makers[m].key.data))
+			return GQ_ENOMEM;
+	return 0;
 }
 
 static void admit(const struct gq_ledger *ledger, struct gq_charge *charge,
@@ -377,7 +426,8 @@ static void admit(const struct gq_ledger *ledger, struct gq_charge *charge,
 
 /* Makes the charge. 0 or GQ_ENOMEM, which leaves nothing behind. */
 static int charge_make(struct gq_ledger *ledger, const struct gq_create *create,
-		       struct gq_parts *parts, const char *key, uint64_t *ret_ticket)
+		       struct gq_parts *parts, const struct maker makers[GQ_MAKERS],
+		       uint64_t *ret_ticket)
 {
 	struct gq_charge *charge = gq_ledger_charge_new(ledger, create->pod);
 
@@ -386,7 +436,7 @@ static int charge_make(struct gq_ledger *ledger, const struct gq_create *create,
 	charge->answered_ns = create->now_ns;
 	charge->admitted_known = true;
 	admit(ledger, charge, parts);
-	if (gq_reserve_set_owner(ledger, charge, key) || gq_reserve_set_ticket(ledger, charge) ||
+	if (set_makers(ledger, charge, makers) || gq_reserve_set_ticket(ledger, charge) ||
 	    gq_reserve_set_request(ledger, charge, create->request_uid))
 		goto fail;
 	gq_ledger_uncount(ledger, charge->slot, create->now_ns);
@@ -442,9 +492,9 @@ enum outcome { OUTCOME_DONE, OUTCOME_AGAIN, OUTCOME_NOMEM };
 /* The part of a decision that needs the lock: does it fit, and the charge. The words are printed by
  * the caller from facts (refused: facts->finding is set) and findings (not enforced). */
 static enum outcome decide_locked(struct gq_ledger *ledger, const struct gq_create *create,
-				  const struct view *view, struct gq_parts *parts, const char *key,
-				  struct gq_verdict *verdict, struct gq_findings *findings,
-				  struct gq_facts *facts)
+				  const struct view *view, struct gq_parts *parts,
+				  const struct maker makers[GQ_MAKERS], struct gq_verdict *verdict,
+				  struct gq_findings *findings, struct gq_facts *facts)
 {
 	const struct gq_pod *pod = create->pod;
 	int tenant = view->assign.tenant;
@@ -466,9 +516,9 @@ static enum outcome decide_locked(struct gq_ledger *ledger, const struct gq_crea
 	}
 	bool enforced = strictest_mode(view->policy, tenant) == GQ_MODE_ENFORCE;
 	if (parts->n > 0 && !create->dry_run) {
-		if (enforced && check_attempts(ledger, create, key, verdict))
+		if (enforced && check_makers(ledger, create, makers, verdict))
 			return OUTCOME_DONE;
-		if (charge_make(ledger, create, parts, key, &verdict->ticket))
+		if (charge_make(ledger, create, parts, makers, &verdict->ticket))
 			return OUTCOME_NOMEM;
 	}
 	answer(verdict, GQ_VERDICT_ALLOW,
@@ -508,15 +558,15 @@ static enum outcome decide_in_view(struct gq_ledger *ledger, const struct gq_cre
 					 .snapshot = view->snapshot,
 					 .pod = create->pod,
 					 .namespace_ = create->pod->namespace_};
-	struct gq_buf key GQ_BUF_CLEANUP = GQ_BUF_INIT(2048);
+	struct maker makers[GQ_MAKERS] GQ_CLEANUP(makers_done);
 	struct gq_parts parts GQ_CLEANUP(gq_parts_done) = {0};
 	struct gq_candidates candidates;
 	struct gq_findings findings = {0};
 	struct gq_facts facts = {.other_class = GQ_CLASS_NONE};
 
 	gq_node_snapshot_match(view->snapshot, create->pod, &candidates);
-	owner_key(create, &key);
-	if (gq_parts_compute(view->policy, create->pod, &candidates, &parts) || key.code)
+	if (makers_print(create, makers) ||
+	    gq_parts_compute(view->policy, create->pod, &candidates, &parts))
 		return OUTCOME_NOMEM;
 	if (check_pod_limits(view, create->pod, &parts, verdict))
 		return OUTCOME_DONE;
@@ -528,7 +578,7 @@ static enum outcome decide_in_view(struct gq_ledger *ledger, const struct gq_cre
 	}
 	gq_ledger_lock(ledger);
 	enum outcome outcome =
-	    decide_locked(ledger, create, view, &parts, key.data, verdict, &findings, &facts);
+	    decide_locked(ledger, create, view, &parts, makers, verdict, &findings, &facts);
 	gq_ledger_unlock(ledger);
 	if (outcome == OUTCOME_DONE)
 		print_findings(view, create, &findings, &facts, verdict);

@@ -282,7 +282,6 @@ struct gq_charge *gq_ledger_charge_new(struct gq_ledger *ledger, const struct gq
 	charge->slot = slot;
 	charge->list_epoch = ledger->epoch[GQ_PODS];
 	gq_list_init(&charge->in_node);
-	gq_list_init(&charge->in_owner);
 	gq_list_init(&charge->waiting);
 	gq_list_append(&slot->charges, &charge->in_slot);
 	ledger->by_state[GQ_STATE_RESERVED]++;

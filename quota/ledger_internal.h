@@ -102,11 +102,21 @@ struct gq_parts {
 	size_t n;
 };
 
-/* Who made the attempts: the controller that owns the pods, else the user in the namespace. */
+/* Reservations of one maker whose pod was not seen. */
 struct gq_owner_attempts {
 	char *key;
-	struct gq_list charges; /* reservations whose pod was not seen, oldest first */
+	struct gq_list attempts; /* oldest first */
 	unsigned unseen;
+};
+
+/* A charge is an attempt of its owner, as the user who asked names one, and of that user in the
+ * namespace whatever owners he names. */
+enum gq_maker { GQ_MAKER_OWNER, GQ_MAKER_USER, GQ_MAKERS };
+
+struct gq_attempt {
+	struct gq_list in_owner;
+	struct gq_owner_attempts *owner; /* NULL: not, or no longer */
+	struct gq_charge *charge;
 };
 
 struct gq_charge {
@@ -116,8 +126,8 @@ struct gq_charge {
 	uint64_t ticket; /* 0: none open */
 	struct gq_slot *slot;
 	struct gq_list in_slot;
-	struct gq_list in_node;  /* of the node it is bound to */
-	struct gq_list in_owner; /* of its owner's attempts, while reserved */
+	struct gq_list in_node;                /* of the node it is bound to */
+	struct gq_attempt attempts[GQ_MAKERS]; /* while reserved */
 	/* In ledger.waiting until the watch tells: reserved, found by a GET only, or bind_node set.
 	 */
 	struct gq_list waiting;
@@ -125,7 +135,6 @@ struct gq_charge {
 	struct gq_node_entry *node; /* of pod->node_name, or NULL */
 	char *bind_node;            /* a binding was allowed and not seen yet */
 	char *request_uid;          /* of the review that reserved it, while it is reserved */
-	struct gq_owner_attempts *owner;
 	/* Leaf classes that its creation, or a binding, was allowed for: its selectors, tolerations
 	 * and the nodes may lead it to others since. By ids of each book's classes. Not known for a
 	 * pod that the watch showed first. */
@@ -337,8 +346,9 @@ void gq_reserve_wait(struct gq_ledger *ledger, struct gq_charge *charge, int64_t
 /* The watch showed the pod, or it is gone: it waits for nothing any more but, with a bind_node, for
  * being seen there. */
 void gq_reserve_settle(struct gq_ledger *ledger, struct gq_charge *charge);
-/* Files the charge under the one who made the attempt. 0 or GQ_ENOMEM. */
-int gq_reserve_set_owner(struct gq_ledger *ledger, struct gq_charge *charge, const char *key);
+/* Files the charge under one who made the attempt. 0 or GQ_ENOMEM. */
+int gq_reserve_set_maker(struct gq_ledger *ledger, struct gq_charge *charge, enum gq_maker maker,
+			 const char *key);
 int gq_reserve_set_ticket(struct gq_ledger *ledger, struct gq_charge *charge);
 int gq_reserve_set_request(struct gq_ledger *ledger, struct gq_charge *charge, const char *uid);
 

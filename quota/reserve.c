@@ -22,41 +22,61 @@ static int64_t min64(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-static void owner_leave(struct gq_ledger *ledger, struct gq_charge *charge)
+static void owner_drop_unused(struct gq_ledger *ledger, struct gq_owner_attempts *owner)
 {
-	struct gq_owner_attempts *owner = charge->owner;
-
-	if (!owner)
-		return;
-	charge->owner = NULL;
-	gq_list_remove(&charge->in_owner);
-	if (--owner->unseen > 0)
+	if (owner->unseen > 0)
 		return;
 	gq_map_remove(ledger->owners, owner->key, strlen(owner->key));
 	free(owner->key);
 	free(owner);
 }
 
-int gq_reserve_set_owner(struct gq_ledger *ledger, struct gq_charge *charge, const char *key)
+static void makers_leave(struct gq_ledger *ledger, struct gq_charge *charge)
+{
+	for (int m = 0; m < GQ_MAKERS; m++) {
+		struct gq_attempt *attempt = &charge->attempts[m];
+		struct gq_owner_attempts *owner = attempt->owner;
+		if (!owner)
+			continue;
+		attempt->owner = NULL;
+		gq_list_remove(&attempt->in_owner);
+		owner->unseen--;
+		owner_drop_unused(ledger, owner);
+	}
+}
+
+static struct gq_owner_attempts *owner_get(struct gq_ledger *ledger, const char *key)
 {
 	struct gq_owner_attempts *owner = gq_map_get(ledger->owners, key, strlen(key));
 
-	if (!owner) {
-		owner = calloc(1, sizeof *owner);
-		if (!owner)
-			return GQ_ENOMEM;
-		owner->key = strdup(key);
-		gq_list_init(&owner->charges);
-		if (!owner->key ||
-		    gq_map_put(ledger->owners, owner->key, strlen(owner->key), owner, NULL)) {
-			free(owner->key);
-			free(owner);
-			return GQ_ENOMEM;
-		}
+	if (owner)
+		return owner;
+	owner = calloc(1, sizeof *owner);
+	if (!owner)
+		return NULL;
+	owner->key = strdup(key);
+	gq_list_init(&owner->attempts);
+	if (!owner->key ||
+	    gq_map_put(ledger->owners, owner->key, strlen(owner->key), owner, NULL)) {
+		free(owner->key);
+		free(owner);
+		return NULL;
 	}
+	return owner;
+}
+
+int gq_reserve_set_maker(struct gq_ledger *ledger, struct gq_charge *charge, enum gq_maker maker,
+			 const char *key)
+{
+	struct gq_owner_attempts *owner = owner_get(ledger, key);
+	struct gq_attempt *attempt = &charge->attempts[maker];
+
+	if (!owner)
+		return GQ_ENOMEM;
 	owner->unseen++;
-	charge->owner = owner;
-	gq_list_append(&owner->charges, &charge->in_owner);
+	attempt->owner = owner;
+	attempt->charge = charge;
+	gq_list_append(&owner->attempts, &attempt->in_owner);
 	return 0;
 }
 
@@ -115,7 +135,7 @@ void gq_reserve_wait(struct gq_ledger *ledger, struct gq_charge *charge, int64_t
 
 void gq_reserve_settle(struct gq_ledger *ledger, struct gq_charge *charge)
 {
-	owner_leave(ledger, charge);
+	makers_leave(ledger, charge);
 	ticket_close(ledger, charge);
 	request_forget(ledger, charge);
 	if (!charge->bind_node)
@@ -200,9 +220,9 @@ void gq_reserve_hurry(struct gq_ledger *ledger, const char *owner_key, int64_t n
 {
 	struct gq_owner_attempts *owner = gq_map_get(ledger->owners, owner_key, strlen(owner_key));
 
-	for (struct gq_list *at = owner ? owner->charges.next : NULL;
-	     owner && at != &owner->charges; at = at->next) {
-		struct gq_charge *charge = gq_list_entry(at, struct gq_charge, in_owner);
+	for (struct gq_list *at = owner ? owner->attempts.next : NULL;
+	     owner && at != &owner->attempts; at = at->next) {
+		struct gq_charge *charge = gq_list_entry(at, struct gq_attempt, in_owner)->charge;
 		/* once: after an answer the next probe is at the end of the grace */
 		if (!charge->hurried && now_ns - charge->answered_ns > HURRY_NS) {
 			charge->hurried = true;
@@ -243,7 +263,7 @@ static int probe_found(struct gq_ledger *ledger, struct gq_charge *charge, const
 		if (code || !charge)
 			return code;
 		charge->found_ns = begun_ns;
-		owner_leave(ledger, charge);
+		makers_leave(ledger, charge);
 		ticket_close(ledger, charge);
 		request_forget(ledger, charge);
 	}
@@ -283,8 +303,10 @@ struct gq_attempts gq_reserve_attempts(struct gq_ledger *ledger, const char *own
 	if (!owner)
 		return attempts;
 	attempts.unseen = owner->unseen;
-	for (const struct gq_list *at = owner->charges.next; at != &owner->charges; at = at->next) {
-		const struct gq_charge *charge = gq_list_entry(at, struct gq_charge, in_owner);
+	const struct gq_list *at = owner->attempts.next;
+	for (; at != &owner->attempts; at = at->next) {
+		const struct gq_charge *charge =
+		    gq_list_entry(at, struct gq_attempt, in_owner)->charge;
 		if (now_ns - charge->answered_ns < SEEN_GRACE_NS)
 			break; /* the others are younger */
 		int64_t left_ns = gq_max64(charge->answered_ns + ledger->ttl_ns - now_ns, 1);

@@ -393,6 +393,46 @@ static void bare_pods_only_after_two_seconds(void **state)
 	world_free(w);
 }
 
+/* Whatever owners a user writes into his pods, and even if he is fast. */
+static void a_user_with_many_owners(void **state)
+{
+	struct world *w = world_new(
+	    "tenants: [{name: team-a, namespaces: [a-train], quota: {A100: {gpus: 50}}}]\n");
+	char name[16], owner[32];
+
+	(void)state;
+	for (int i = 0; i < 8; i++) {
+		(void)snprintf(name, sizeof name, "p%d", i);
+		(void)snprintf(owner, sizeof owner, "Job/j%d", i);
+		ALLOWED(w, .name = name, .product = A100_80, .owner = owner);
+	}
+	assert_int_equal(CREATE(w, .name = "q", .product = A100_80, .owner = "Job/q"),
+			 GQ_VERDICT_WAIT);
+	assert_int_equal(CREATE(w, .name = "q", .product = A100_80), GQ_VERDICT_WAIT);
+	SEEN(w, .name = "p0", .product = A100_80, .owner = "Job/j0");
+	ALLOWED(w, .name = "p8", .product = A100_80, .owner = "Job/j8");
+	/* Kubernetes' controllers speak for many owners */
+	for (int i = 0; i < 3; i++) {
+		(void)snprintf(name, sizeof name, "c%d", i);
+		(void)snprintf(owner, sizeof owner, "Job/c%d", i);
+		assert_int_equal(
+		    world_ask(
+			w, SPEC(.name = name, .product = A100_80, .owner = owner),
+			&(struct ask){.user = "system:serviceaccount:kube-system:job-controller"}),
+		    GQ_VERDICT_ALLOW);
+	}
+	/* the same once they are old, and the API server shows none of them */
+	world_pass(w, 2 * S);
+	probes_of(w);
+	for (int i = 1; i < 9; i++) {
+		(void)snprintf(name, sizeof name, "p%d", i);
+		world_probed(w, SPEC(.name = name), GQ_PROBE_ABSENT, NULL, w->now_ns);
+	}
+	DENIED(w, GQ_REASON_OWNER_ATTEMPTS, "8 earlier pods of Job q were allowed and never",
+	       .name = "q", .product = A100_80, .owner = "Job/q");
+	world_free(w);
+}
+
 static void tenants_that_only_warn_are_not_held_back(void **state)
 {
 	static const char *const modes[] = {TEAM("warn"), TEAM("audit")};
@@ -445,6 +485,7 @@ int main(void)
 	    cmocka_unit_test(a_borrowed_owner),
 	    cmocka_unit_test(a_controller_whose_pods_the_watch_lags),
 	    cmocka_unit_test(bare_pods_only_after_two_seconds),
+	    cmocka_unit_test(a_user_with_many_owners),
 	    cmocka_unit_test(tenants_that_only_warn_are_not_held_back),
 	    cmocka_unit_test(their_enforcing_parent_holds_them_back),
 	};
