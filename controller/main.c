@@ -16,9 +16,13 @@ static const char usage_text[] =
     "                             run the webhook and its controller\n"
     "  gpuquota usage [--kubeconfig FILE] [-n NAMESPACE] [--url URL] [-o text|json]\n"
     "                             who holds what\n"
-    "  gpuquota policy lint FILE  check a policy\n"
+    "  gpuquota policy lint FILE  check a policy: the text under policy.yaml, - for stdin\n"
     "  gpuquota version\n"
-    "  gpuquota help\n";
+    "  gpuquota help\n"
+    "\n"
+    "Defaults: namespace gpuquota-system, :9443, metrics on :9402, reservations 60 s, info, text.\n"
+    "The API server is that of --kubeconfig, else $KUBECONFIG, else of the pod it runs in; for\n"
+    "usage, else of ~/.kube/config.\n";
 
 static int later(const char *command)
 {

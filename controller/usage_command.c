@@ -127,10 +127,10 @@ static void print_notes(struct json_object *root)
 
 	for (size_t i = 0; i < n; i++) {
 		struct json_object *one = json_object_array_get_idx(uncharged, i);
-		printf("namespace %s: %s GPU pods are charged to no tenant%s\n",
+		printf("namespace %s: GPU pods charged to no tenant: %s%s\n",
 		       text_of(member(one, "namespace")), text_of(member(one, "pods")),
 		       json_object_get_boolean(member(one, "ambiguous"))
-			   ? ": the selectors of two tenants match it"
+			   ? ", since the selectors of two tenants match it"
 			   : "");
 	}
 	if (!member(root, "policyHash"))

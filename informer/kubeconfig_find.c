@@ -120,7 +120,8 @@ int gq_kubeconfig_in_cluster(const char *root, struct gq_kubeconfig **ret_config
 
 	if (!host || !*host || !port || !*port)
 		return gq_fail(err, GQ_ENOTFOUND,
-			       "not in a pod: KUBERNETES_SERVICE_HOST and _PORT are not set");
+			       "no kubeconfig, and not in a pod: KUBERNETES_SERVICE_HOST and _PORT "
+			       "are not set");
 	config = calloc(1, sizeof *config);
 	bool v6 = strchr(host, ':') && host[0] != '[';
 	if (!config ||

@@ -159,7 +159,7 @@ static void tables(void **state)
 	    "team-a  A100 memory  320Gi  320Gi  160Gi    160Gi            0         0     0\n"
 	    "team-a  *              6.5      4      2        2            0         0   2.5\n"
 	    "team-a  H100 memory    1Ti      0      0        0            0         0   1Ti\n"
-	    "namespace lab: 1 GPU pods are charged to no tenant\n");
+	    "namespace lab: GPU pods charged to no tenant: 1\n");
 	result_done(&result);
 	/* the JSON goes through as it came */
 	static const char *const lines[] = {"usage -o json", "usage -ojson", "usage -o=json",
@@ -193,8 +193,8 @@ static void notes(void **state)
 	result = run("{\"policyHash\":\"x\",\"synced\":true,\"tenants\":[],\"uncharged\":"
 		     "[{\"namespace\":\"both\",\"pods\":0,\"ambiguous\":true}]}",
 		     0, "usage");
-	assert_has(result.out, "namespace both: 0 GPU pods are charged to no tenant: the selectors "
-			       "of two tenants match it\n");
+	assert_has(result.out, "namespace both: GPU pods charged to no tenant: 0, since the "
+			       "selectors of two tenants match it\n");
 	assert_has_not(result.out, "no policy");
 	assert_has_not(result.out, "not read");
 	result_done(&result);
