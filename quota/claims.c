@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "quota/decision_internal.h"
+#include "quota/message.h"
 
 /* Resource claims (DRA): this version counts none, so a pod with claims passes only when every
  * DeviceClass behind them is proven to be of no GPU. The objects are read as they are now. */
@@ -38,6 +39,16 @@ static enum gq_claims_verdict refuse_unreadable(struct gq_buf *message, const ch
 	return GQ_CLAIMS_REFUSED;
 }
 
+static enum gq_claims_verdict refuse_class(struct gq_buf *message, const char *claim,
+					   const char *device_class)
+{
+	const struct gq_message_arg args[] = {{"claim", claim}, {"device_class", device_class}};
+
+	gq_message_print(message, GQ_LOCALE_EN, GQ_MSG_CLASS_UNREADABLE, args,
+			 sizeof args / sizeof *args);
+	return GQ_CLAIMS_REFUSED;
+}
+
 /* One DeviceClass, on behalf of the claim named; NULL: of the resource name that stands for it. */
 static enum gq_claims_verdict check_class(const char *claim, const char *device_class,
 					  struct gq_reads *reads, struct gq_buf *message)
@@ -65,7 +76,7 @@ static enum gq_claims_verdict check_class(const char *claim, const char *device_
 	if (!read->done)
 		return GQ_CLAIMS_READ;
 	if (read->code == GQ_ENOTFOUND || read->code == GQ_EDENIED)
-		return refuse_unreadable(message, claim, "its DeviceClass can't be read");
+		return refuse_class(message, claim, device_class);
 	if (read->code)
 		return GQ_CLAIMS_FAILED;
 	if (gq_device_class_decode(read->body, read->len, &harmless, &err) || !harmless) {

@@ -79,6 +79,11 @@ static const char *const english[GQ_MSG_COUNT] = {
 	"The resource claim {claim} could not be read ({detail}), so it is not known whether it "
 	"asks for a GPU and the pod is refused: create the claim or its template first, then the "
 	"pod.",
+    [GQ_MSG_CLASS_UNREADABLE] =
+	"The resource claim {claim} asks for a device of class {device_class}, and the DeviceClass "
+	"{device_class} does not exist or may not be read, so it cannot be told whether it is a "
+	"GPU's and the pod is refused: name a DeviceClass that exists (kubectl get deviceclasses), "
+	"or ask who runs the cluster to let gpuquota read it.",
     [GQ_MSG_OWNER_ATTEMPTS] =
 	"{count} earlier pods of {owner} were allowed and never appeared, so something after "
 	"gpuquota refuses them (a ResourceQuota, another webhook?): look at the events of {owner}. "

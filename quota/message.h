@@ -57,6 +57,7 @@ enum gq_locale { GQ_LOCALE_EN, GQ_LOCALE_COUNT };
 	X(BAD_QUANTITY, "container name value detail")                                             \
 	X(CLAIM, "claim device_class")                                                             \
 	X(CLAIM_UNREADABLE, "claim detail")                                                        \
+	X(CLASS_UNREADABLE, "claim device_class")                                                  \
 	X(OWNER_ATTEMPTS, "owner count seconds")                                                   \
 	X(REQUEST_UID_REUSED, "")                                                                  \
 	X(BINDING_NO_ROOM, "node class tenant limit used asks")                                    \

@@ -16,11 +16,10 @@
 /* Buffers larger than this are not kept between messages. */
 #define KEEP_BYTES 4096
 
-enum field { FIELD_OTHER, FIELD_HOST, FIELD_AUTHORIZATION, FIELD_TRANSFER_ENCODING, FIELD_EXPECT };
+enum field { FIELD_OTHER, FIELD_HOST, FIELD_TRANSFER_ENCODING, FIELD_EXPECT };
 
 static const char *const field_names[] = {
     [FIELD_HOST] = "host",
-    [FIELD_AUTHORIZATION] = "authorization",
     [FIELD_TRANSFER_ENCODING] = "transfer-encoding",
     [FIELD_EXPECT] = "expect",
 };
@@ -41,7 +40,7 @@ struct gq_http {
 	char name[NAME_MAX_BYTES];
 	size_t name_len; /* NAME_MAX_BYTES: too long */
 	enum field field;
-	struct gq_buf url, value, authorization;
+	struct gq_buf url, value;
 };
 
 static int refuse(struct gq_http *http, int status)
@@ -139,10 +138,6 @@ static int on_value_complete(llhttp_t *parser)
 	if (http->seen[http->field]++)
 		return refuse(http, 400);
 	switch (http->field) {
-	case FIELD_AUTHORIZATION:
-		if (gq_buf_append(&http->authorization, http->value.data, http->value.len))
-			return refuse_buf(http, &http->authorization);
-		break;
 	case FIELD_TRANSFER_ENCODING:
 		if (!value_is(http, "chunked"))
 			return refuse(http, 501);
@@ -214,7 +209,7 @@ static int judge_head(struct gq_http *http)
 		return status;
 	if (length && parser->content_length > http->limits.body_bytes)
 		return 413;
-	head.authorization = http->authorization.data ? http->authorization.data : "";
+	head.authorization = "";
 	head.content_length = length ? parser->content_length : 0;
 	head.chunked = http->chunked;
 	head.expect_continue = http->expect_continue && (http->chunked || head.content_length);
@@ -289,7 +284,6 @@ struct gq_http *gq_http_new(const struct gq_http_handler *handler,
 	http->limits = *limits;
 	http->url = GQ_BUF_INIT(limits->head_bytes);
 	http->value = GQ_BUF_INIT(limits->head_bytes);
-	http->authorization = GQ_BUF_INIT(limits->head_bytes);
 	return http;
 }
 
@@ -299,7 +293,6 @@ void gq_http_free(struct gq_http *http)
 		return;
 	gq_buf_done(&http->url);
 	gq_buf_done(&http->value);
-	gq_buf_done(&http->authorization);
 	free(http);
 }
 
@@ -322,7 +315,6 @@ static void begin_message(struct gq_http *http)
 	http->field = FIELD_OTHER;
 	empty(&http->url);
 	empty(&http->value);
-	empty(&http->authorization);
 }
 
 /* One call of llhttp: -1 when it wants more, else what gq_http_feed() returns. */

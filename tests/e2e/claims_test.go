@@ -127,7 +127,8 @@ tenants:
 	s.mustCreate(ns, late)
 	s.claim(ns, "later", s.id+"-later")
 	classless := newPod("later", 0, held, claiming("network", "later", ""))
-	s.mustRefuse(ns, classless, "The resource claim network could not be read", "its DeviceClass can't be read")
+	s.mustRefuse(ns, classless, "The resource claim network asks for a device of class "+s.id+"-later",
+		"the DeviceClass "+s.id+"-later does not exist or may not be read")
 	s.deviceClass(s.id+"-later", `device.driver == "dra.example-nic"`)
 	s.mustCreate(ns, classless)
 

@@ -39,15 +39,13 @@ static int on_head(void *arg, const struct gq_http_head *head)
 	check(!notes->head, "one head a message");
 	check(head->path[0] == '/', "a path is absolute");
 	check(!strpbrk(head->path, "?#"), "a path has no query");
-	check(strlen(head->path) + strlen(head->query) + strlen(head->authorization) < HEAD_MAX,
-	      "a head is within its limit");
+	check(strlen(head->path) + strlen(head->query) < HEAD_MAX, "a head is within its limit");
 	check(head->content_length <= BODY_MAX, "an announced body is within its limit");
 	check(!head->chunked || !head->content_length, "one framing");
 	notes->head = true;
 	notes->body = 0;
-	gq_buf_printf(&notes->text, "%s %s?%s [%s] %d %u %d{", head->method, head->path,
-		      head->query, head->authorization, head->chunked,
-		      (unsigned)head->content_length, head->expect_continue);
+	gq_buf_printf(&notes->text, "%s %s?%s %d %u %d{", head->method, head->path, head->query,
+		      head->chunked, (unsigned)head->content_length, head->expect_continue);
 	return strcmp(head->path, "/refuse") == 0 ? 404 : 0;
 }
 

@@ -1,8 +1,7 @@
 foreach(name backoff base64 keep kubeconfig kubeconfig_find secret status)
   gq_unit_test(${name} LINKS gq_informer)
 endforeach()
-# reflector.c and reflector_end.c; reflector_item.c
-foreach(name reflector reflector_item)
+foreach(name reflector reflector_end reflector_item)
   gq_unit_test(${name} LINKS gq_informer SOURCES reflector_sim.c)
 endforeach()
 foreach(name api informer transport)

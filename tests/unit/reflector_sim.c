@@ -2,6 +2,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -67,7 +68,7 @@ static void on_synced(void *arg, const char *resource)
 	gq_buf_puts(&sim->log, "!synced");
 }
 
-void sim_init(struct sim *sim)
+static void sim_init(struct sim *sim)
 {
 	*sim = (struct sim){
 	    .resource = {.name = "pods",
@@ -92,7 +93,7 @@ void sim_restart(struct sim *sim)
 			 0);
 }
 
-void sim_done(struct sim *sim)
+static void sim_done(struct sim *sim)
 {
 	gq_reflector_free(sim->reflector);
 	gq_buf_done(&sim->log);
@@ -170,4 +171,22 @@ void sim_to_watch(struct sim *sim)
 	(void)sim_begin(sim, 0, 0);
 	gq_buf_reset(&sim->log);
 	sim->n_problems = 0;
+}
+
+int sim_set_up(void **state)
+{
+	struct sim *sim = malloc(sizeof *sim);
+
+	if (!sim)
+		return -1;
+	sim_init(sim);
+	*state = sim;
+	return 0;
+}
+
+int sim_tear_down(void **state)
+{
+	sim_done(*state);
+	free(*state);
+	return 0;
 }

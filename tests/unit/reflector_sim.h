@@ -26,10 +26,11 @@ struct sim {
 	int end_code;       /* on_event's answer to LIST_END */
 };
 
-void sim_init(struct sim *sim);
-/* After options were changed; sim_init() has done it once. */
+/* Of each test; *state is its sim. */
+int sim_set_up(void **state);
+int sim_tear_down(void **state);
+/* After options were changed; sim_set_up() has done it once. */
 void sim_restart(struct sim *sim);
-void sim_done(struct sim *sim);
 
 /* Lets time pass to the deadline, begins the request and returns its path. Fails the test when the
  * reflector wants it sooner than after min_wait_ns or later than max_wait_ns. */

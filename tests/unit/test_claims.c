@@ -113,7 +113,9 @@ static void verdicts(void **state)
 	    {"{'name':'a','resourceClaimName':'forbidden'}", GQ_VERDICT_DENY, 1,
 	     "gpuquota may not read it"},
 	    {"{'name':'a','resourceClaimName':'lost-class'}", GQ_VERDICT_DENY, 2,
-	     "its DeviceClass can't be read"},
+	     "The resource claim a asks for a device of class lost.example.com, and the "
+	     "DeviceClass lost.example.com does not exist or may not be read, so it cannot be told "
+	     "whether it is a GPU's"},
 	    {"{'name':'a','resourceClaimName':'broken'}", GQ_VERDICT_DENY, 1,
 	     "The resource claim a could not be read ("},
 	    {"{'name':'a','resourceClaimName':'slow'}", GQ_VERDICT_UNAVAILABLE, 1, ""},
@@ -152,7 +154,8 @@ static void resource_names_of_device_classes(void **state)
 	     "device "
 	     "of class gpu.nvidia.com"},
 	    {"odd.example.com", GQ_VERDICT_DENY, "class odd.example.com"},
-	    {"hidden.example.com", GQ_VERDICT_DENY, "its DeviceClass can't be read"},
+	    {"hidden.example.com", GQ_VERDICT_DENY,
+	     "the DeviceClass hidden.example.com does not exist or may not be read"},
 	    {"flaky.example.com", GQ_VERDICT_UNAVAILABLE, ""},
 	};
 

@@ -12,7 +12,7 @@
 #define HEAD_MAX 512
 #define BODY_MAX 64
 
-/* Writes down what the reader reports: "METHOD path query [auth] {body} " for each message. */
+/* Writes down what the reader reports: "METHOD path query {body} " for each message. */
 struct notes {
 	struct gq_buf text;
 	int head_status, body_status;
@@ -25,8 +25,6 @@ static int note_head(void *arg, const struct gq_http_head *head)
 	gq_buf_printf(&notes->text, "%s %s", head->method, head->path);
 	if (*head->query)
 		gq_buf_printf(&notes->text, " ?%s", head->query);
-	if (*head->authorization)
-		gq_buf_printf(&notes->text, " [%s]", head->authorization);
 	if (head->chunked)
 		gq_buf_puts(&notes->text, " chunked");
 	else if (head->content_length)
@@ -111,8 +109,7 @@ static void reads_requests(void **state)
 	    {"POST /a HTTP/1.1\r\n" HOST "Expect: 100-continue\r\nContent-Length: 1\r\n\r\nx",
 	     "POST /a 1 expects {x} keep "},
 	    {"GET /a HTTP/1.1\r\n" HOST "Expect: 100-Continue\r\n\r\n", "GET /a {} keep "},
-	    {"GET /m HTTP/1.1\r\n" HOST "aUTHORIZATION:   Bearer abc\r\n\r\n",
-	     "GET /m [Bearer abc] {} keep "},
+	    {"GET /m HTTP/1.1\r\n" HOST "aUTHORIZATION:   Bearer abc\r\n\r\n", "GET /m {} keep "},
 	    {"GET http://example.test:9443/p/q?x=/y HTTP/1.1\r\n" HOST "\r\n",
 	     "GET /p/q ?x=/y {} keep "},
 	    {"GET HTTPS://example.test HTTP/1.1\r\n" HOST "\r\n", "GET / {} keep "},
@@ -147,7 +144,6 @@ static void refuses_what_is_ambiguous(void **state)
 	    {"\x16\x03\x01\x02", "=400"},
 	    {"GET / HTTP/1.1\r\n\r\n", "=400"}, /* no Host */
 	    {"GET / HTTP/1.1\r\n" HOST HOST "\r\n", "=400"},
-	    {"GET / HTTP/1.1\r\n" HOST "Authorization: a\r\nAuthorization: b\r\n\r\n", "=400"},
 	    {"GET /\r\n\r\n", "=505"}, /* HTTP/0.9 */
 	    {"GET / HTTP/2.0\r\n" HOST "\r\n", "=505"},
 	    {"GET /a#b HTTP/1.1\r\n" HOST "\r\n", "=400"},

@@ -14,24 +14,6 @@
 #define MS GQ_NS_PER_MS
 #define S GQ_NS_PER_S
 
-static int set_up(void **state)
-{
-	struct sim *sim = malloc(sizeof *sim);
-
-	if (!sim)
-		return -1;
-	sim_init(sim);
-	*state = sim;
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	sim_done(*state);
-	free(*state);
-	return 0;
-}
-
 static const char watch_list[] =
     SIM_EVENT("ADDED", "a", "5") SIM_EVENT("ADDED", "b", "7") SIM_MARKER("9")
 	SIM_EVENT("MODIFIED", "a", "11") SIM_BOOKMARK("12") SIM_EVENT("DELETED", "b", "13");
@@ -312,7 +294,7 @@ static void test_markers(void **state)
 	sim_expect(sim, "[");
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, sim_set_up, sim_tear_down)
 
 int main(void)
 {
