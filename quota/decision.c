@@ -329,8 +329,8 @@ static bool lands_on_several(const struct view *view, const struct gq_parts *par
 
 /* ---- charging ---- */
 
-/* Whose attempt it is. Anybody may write any owner into a pod, so what an owner's pods did counts only
- * against the user who made them, in that namespace. */
+/* Whose attempt it is. Anybody may write any owner into a pod, so what an owner's pods did counts
+ * only against the user who made them, in that namespace. */
 static void owner_key(const struct gq_create *create, struct gq_buf *key)
 {
 	const struct gq_pod *pod = create->pod;
@@ -441,7 +441,7 @@ static enum outcome decide_locked(struct gq_ledger *ledger, const struct gq_crea
 	const struct gq_slot *slot = gq_ledger_slot_find(ledger, pod->namespace_, pod->name);
 	const struct gq_ns *ns =
 	    gq_map_get(ledger->namespaces, pod->namespace_, strlen(pod->namespace_));
-	gq_fit(ledger->cur, slot, tenant, parts, parts, NULL, create->wall_s, findings);
+	gq_fit(ledger->cur, slot, tenant, parts, parts, NULL, NULL, create->wall_s, findings);
 	const struct gq_finding *refusal = gq_findings_enforced(findings);
 	if (refusal) {
 		gq_fit_facts(ledger, ledger->cur, ns, slot, tenant, pod, parts, refusal,
@@ -632,6 +632,7 @@ static int decide_bind_locked(struct gq_ledger *ledger, const struct gq_binding 
 	struct gq_book *book = ledger->cur;
 	struct gq_parts node_parts GQ_CLEANUP(gq_parts_done) = {0};
 	struct gq_parts merged GQ_CLEANUP(gq_parts_done) = {0};
+	struct gq_parts allowed GQ_CLEANUP(gq_parts_done) = {0};
 	struct gq_candidates candidates;
 
 	result->tenant = charge->slot->ns->assign[book->bank].tenant;
@@ -645,8 +646,10 @@ static int decide_bind_locked(struct gq_ledger *ledger, const struct gq_binding 
 	    gq_parts_merge(&merged, &charge->parts[book->bank]) ||
 	    gq_parts_merge(&merged, &node_parts))
 		return GQ_ENOMEM;
-	gq_fit(book, charge->slot, result->tenant, &merged, &node_parts, charge, binding->wall_s,
-	       &result->findings);
+	if (charge->allowed && gq_ledger_charge_parts(book, charge->allowed, NULL, &allowed))
+		return GQ_ENOMEM;
+	gq_fit(book, charge->slot, result->tenant, &merged, &node_parts, charge,
+	       charge->allowed ? &allowed : NULL, binding->wall_s, &result->findings);
 	if (gq_findings_enforced(&result->findings) || binding->dry_run)
 		return 0;
 	return bind_charge(ledger, charge, binding);

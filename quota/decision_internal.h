@@ -58,10 +58,12 @@ struct gq_facts {
 
 /* Holds the pod's parts against every limit of tenant and its parents. slot: of its namespace and
  * name, NULL when there is none yet. replaced: a charge of the slot whose place the parts take, or
- * NULL. listed: the parts that must be covered by the tenant's own quota. */
+ * NULL. listed: the parts that must be covered by the tenant's own quota. allowed: what `replaced`
+ * was allowed for, when it has come to count as more since; else NULL. */
 void gq_fit(const struct gq_book *book, const struct gq_slot *slot, int tenant,
 	    const struct gq_parts *parts, const struct gq_parts *listed,
-	    const struct gq_charge *replaced, int64_t wall_s, struct gq_findings *ret_findings);
+	    const struct gq_charge *replaced, const struct gq_parts *allowed, int64_t wall_s,
+	    struct gq_findings *ret_findings);
 
 /* The finding that refuses: the first whose limit is enforced, or NULL. */
 const struct gq_finding *gq_findings_enforced(const struct gq_findings *findings);

@@ -33,17 +33,23 @@ static void check_currency(struct gq_findings *findings, struct gq_finding findi
 
 static void check_limit(const struct gq_book *book, const struct gq_slot *slot, int t,
 			const struct gq_book_limit *limit, const struct gq_parts *parts,
-			const struct gq_charge *replaced, int64_t wall_s,
-			struct gq_findings *findings)
+			const struct gq_charge *replaced, const struct gq_parts *allowed,
+			int64_t wall_s, struct gq_findings *findings)
 {
 	const struct gq_book_tenant *tenant = &book->tenants[t];
-	struct gq_count before, after;
+	struct gq_count counted, before, after;
 
-	gq_slot_count(slot, book->bank, limit->leaves, NULL, NULL, &before);
+	gq_slot_count(slot, book->bank, limit->leaves, NULL, NULL, &counted);
+	before = counted;
+	if (allowed)
+		gq_slot_count(slot, book->bank, limit->leaves, allowed, replaced, &before);
 	gq_slot_count(slot, book->bank, limit->leaves, parts, replaced, &after);
 	struct gq_amount most = gq_book_most(limit, tenant, wall_s);
 	struct gq_amount from = gq_count_total(&before), to = gq_count_total(&after);
-	struct gq_amount used = gq_count_total(&limit->used);
+	struct gq_amount used = gq_count_total(&limit->used), now = gq_count_total(&counted);
+	/* without what it counts as and was not allowed for */
+	used.shares = gq_sat_add(gq_sat_sub(used.shares, now.shares), from.shares);
+	used.memory_mib = gq_sat_add(gq_sat_sub(used.memory_mib, now.memory_mib), from.memory_mib);
 	struct gq_finding finding = {.kind = GQ_FINDING_SHARES,
 				     .tenant = t,
 				     .mode = tenant->spec->mode,
@@ -87,14 +93,15 @@ static void check_listed(const struct gq_book *book, int t, const struct gq_part
 
 void gq_fit(const struct gq_book *book, const struct gq_slot *slot, int tenant,
 	    const struct gq_parts *parts, const struct gq_parts *listed,
-	    const struct gq_charge *replaced, int64_t wall_s, struct gq_findings *ret_findings)
+	    const struct gq_charge *replaced, const struct gq_parts *allowed, int64_t wall_s,
+	    struct gq_findings *ret_findings)
 {
 	ret_findings->n = 0;
 	check_listed(book, tenant, listed, ret_findings);
 	for (int t = tenant; t >= 0; t = book->tenants[t].parent)
 		for (size_t i = 0; i < book->tenants[t].n_limits; i++)
 			check_limit(book, slot, t, &book->tenants[t].limits[i], parts, replaced,
-				    wall_s, ret_findings);
+				    allowed, wall_s, ret_findings);
 }
 
 const struct gq_finding *gq_findings_enforced(const struct gq_findings *findings)
@@ -240,7 +247,7 @@ static bool fits_on(const struct gq_book *book, const struct gq_slot *slot, int 
 	struct gq_parts parts = {.items = &part, .n = 1};
 	struct gq_findings findings;
 
-	gq_fit(book, slot, tenant, &parts, &parts, NULL, wall_s, &findings);
+	gq_fit(book, slot, tenant, &parts, &parts, NULL, NULL, wall_s, &findings);
 	if (findings.n > 0)
 		return false;
 	*ret_free = free_shares(book, tenant, &parts, wall_s);

@@ -352,6 +352,7 @@ struct gq_charge *gq_ledger_charge_new(struct gq_ledger *ledger, const struct gq
 static void charge_free(struct gq_charge *charge)
 {
 	gq_pod_unref(charge->pod);
+	gq_pod_unref(charge->allowed);
 	gq_parts_done(&charge->parts[0]);
 	gq_parts_done(&charge->parts[1]);
 	free(charge->bind_node);
@@ -492,9 +493,13 @@ static int charge_update(struct gq_ledger *ledger, struct gq_charge *charge,
 	const struct gq_pod *old = charge->pod;
 	charge->pod = gq_pod_ref(pod);
 	(void)gq_map_put(ledger->charges, pod->uid, strlen(pod->uid), charge, NULL);
+	if (!charge->allowed && !gq_pod_same_tolerations(old, pod))
+		charge->allowed = gq_pod_ref(old);
 	gq_pod_unref(old);
 	gq_ledger_state_set(ledger, charge, seen_state(pod));
 	if (pod->node_name[0]) {
+		gq_pod_unref(charge->allowed);
+		charge->allowed = NULL;
 		free(charge->bind_node);
 		charge->bind_node = NULL;
 	}

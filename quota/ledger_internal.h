@@ -112,6 +112,9 @@ struct gq_owner_attempts {
 
 struct gq_charge {
 	const struct gq_pod *pod; /* reference */
+	/* As it was before tolerations were added while it had no node: a reference, or NULL. Nobody
+	 * was asked about what it may land on since, so its binding is. */
+	const struct gq_pod *allowed;
 	enum gq_charge_state state;
 	bool proposed; /* RESERVED, and its ticket is not committed yet */
 	uint64_t ticket; /* 0: none open */

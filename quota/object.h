@@ -158,6 +158,8 @@ struct gq_pod *gq_pod_ref(const struct gq_pod *pod);
 void gq_pod_unref(const struct gq_pod *pod);
 /* Bytes held, for memory accounting. */
 size_t gq_pod_size(const struct gq_pod *pod);
+/* Tolerations are the one thing that lets a pod onto more nodes after its creation. */
+bool gq_pod_same_tolerations(const struct gq_pod *a, const struct gq_pod *b);
 
 struct gq_taint {
 	const char *key;

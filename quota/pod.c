@@ -611,6 +611,19 @@ void gq_pod_unref(const struct gq_pod *pod)
 	gq_counted_unref(pod);
 }
 
+bool gq_pod_same_tolerations(const struct gq_pod *a, const struct gq_pod *b)
+{
+	if (a->n_tolerations != b->n_tolerations)
+		return false;
+	for (size_t i = 0; i < a->n_tolerations; i++) {
+		const struct gq_toleration *x = &a->tolerations[i], *y = &b->tolerations[i];
+		if (x->exists != y->exists || strcmp(x->key, y->key) != 0 ||
+		    strcmp(x->value, y->value) != 0 || strcmp(x->effect, y->effect) != 0)
+			return false;
+	}
+	return true;
+}
+
 size_t gq_pod_size(const struct gq_pod *pod)
 {
 	return gq_counted_size(pod);

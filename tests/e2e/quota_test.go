@@ -457,6 +457,52 @@ tenants:
 	p.waitUsage("team-a", "A100", "used=1 bound=1 pending=0")
 }
 
+// A toleration that is added later lets a pod onto nodes that nobody was asked about.
+func TestTolerationAddedLater(t *testing.T) {
+	t.Parallel()
+	s := newScope(t)
+	ns := s.namespace("ns", nil)
+	node := s.node("tainted", h100, 8)
+	p := s.start(policyText(`
+tenants:
+  - name: team-a
+    namespaces: [%s]
+    quota:
+      A100: {gpus: 4}
+      H100: {gpus: 1}
+`, ns))
+	s.mustRun(ns, newPod("holder", 1, tolerating(s)))
+	pod := newPod("pod", 1, held)
+	for key, value := range map[string]string{controlplane.LabelProduct: a100, scopeLabel: s.id} {
+		either := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}}}
+		if pod.Spec.Affinity == nil {
+			pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{}}}
+		}
+		required := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+		required.NodeSelectorTerms = append(required.NodeSelectorTerms, either)
+	}
+	created := s.mustCreate(ns, pod)
+	p.waitUsage("team-a", "A100", "used=1 pending=1")
+	p.waitUsage("team-a", "H100", "used=1 bound=1 pending=0 free=0")
+
+	created.Spec.Tolerations = append(created.Spec.Tolerations, corev1.Toleration{Key: scopeLabel,
+		Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule})
+	if _, err := client.CoreV1().Pods(ns).Update(t.Context(), created, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p.waitUsage("team-a", "H100", "used=2 bound=1 pending=1")
+	s.denial(s.bind(ns, "pod", node), "binding.gpuquota.io", "team-a", "H100")
+	s.deletePod(ns, "holder")
+	p.waitUsage("team-a", "H100", "used=1 pending=1 free=0")
+	if err := s.bind(ns, "pod", node); err != nil {
+		t.Errorf("bind when there is room: %v", err)
+	}
+	p.waitUsage("team-a", "H100", "used=1 bound=1 free=0")
+	p.waitUsage("team-a", "A100", "used=0 free=4")
+}
+
 func TestNamespaceMoves(t *testing.T) {
 	t.Parallel()
 	s := newScope(t)
