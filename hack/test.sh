@@ -80,7 +80,7 @@ stage() {
   log=$logs/$(printf '%02d-%s' "$stage_number" "${title//[^a-zA-Z0-9]/-}").log
   printf '==> %2d  %s\n' "$stage_number" "$title"
   start_group "$log" "$@"
-  watch_group "$started" "" || rc=$?
+  watch_group "$started" "   " || rc=$? # in line with the result
   count_tests "$log"
   passed=$((passed + stage_passed))
   failed=$((failed + stage_failed))
@@ -89,6 +89,7 @@ stage() {
   fi
   if ((rc != 0)); then
     printf '        failed after %d s%s\n' $((SECONDS - since)) "$counts"
+    ((stage_failed > 0)) || failed=$((failed + 1)) # a failure without a test is one
     stop "$title" "$log"
   fi
   printf '        %d s%s\n' $((SECONDS - since)) "$counts"
