@@ -21,6 +21,8 @@
 
 /* The strictest first. */
 enum gq_mode { GQ_MODE_ENFORCE, GQ_MODE_WARN, GQ_MODE_AUDIT, GQ_MODE_DISABLED };
+/* As a policy writes it: "enforce". */
+const char *gq_mode_name(enum gq_mode mode);
 enum gq_holders { GQ_HOLDERS_NAMESPACE, GQ_HOLDERS_TENANT, GQ_HOLDERS_NONE };
 
 /* A Kubernetes label selector; all requirements hold. None at all matches everything, but a policy
@@ -88,9 +90,9 @@ struct gq_policy {
 };
 
 struct gq_policy_problem {
-	unsigned line;   /* from 1 */
-	unsigned column; /* from 1, in characters */
-	char *message;   /* what is wrong and why */
+	unsigned line;    /* from 1 */
+	unsigned column;  /* from 1, in characters */
+	char *message;    /* what is wrong and why */
 	char *suggestion; /* what to write instead; or NULL */
 };
 
@@ -107,8 +109,8 @@ int gq_policy_problems_print(const struct gq_policy_problems *problems, const ch
 			     struct gq_buf *out);
 
 /* Parses and checks. hash: kept as the policy's name for these bytes, at most 64 characters.
- * Success: *ret_policy with one reference, no problems. GQ_EINVALID: ret_problems filled (the caller
- * empties it). GQ_ENOMEM, GQ_ETOOBIG: err only. */
+ * Success: *ret_policy with one reference, no problems. GQ_EINVALID: ret_problems filled (the
+ * caller empties it). GQ_ENOMEM, GQ_ETOOBIG: err only. */
 int gq_policy_parse(const char *yaml, size_t len, const char *hash, struct gq_policy **ret_policy,
 		    struct gq_policy_problems *ret_problems, struct gq_err *err);
 struct gq_policy *gq_policy_ref(const struct gq_policy *policy);
