@@ -28,6 +28,10 @@ struct gq_json_keep {
 	const char *key;                     /* NULL ends a list of siblings */
 	const struct gq_json_keep *children; /* NULL: the whole value is kept */
 };
+#define GQ_JSON_KEEP_END                                                                           \
+	{                                                                                          \
+		NULL, NULL                                                                         \
+	}
 
 /* One object that was read. All pointers are valid during the callback only. */
 struct gq_json_item {

@@ -17,8 +17,8 @@ enum {
 
 /* What our protocol needs of any object, on top of what the resource keeps. */
 static const struct gq_json_keep keep_metadata[] = {
-    {"resourceVersion", NULL}, {"annotations", gq_reflector_keep_marker}, {NULL, NULL}};
-static const struct gq_json_keep keep_protocol[] = {{"metadata", keep_metadata}, {NULL, NULL}};
+    {"resourceVersion", NULL}, {"annotations", gq_reflector_keep_marker}, GQ_JSON_KEEP_END};
+static const struct gq_json_keep keep_protocol[] = {{"metadata", keep_metadata}, GQ_JSON_KEEP_END};
 
 static int64_t or_default(int64_t value, int64_t otherwise)
 {

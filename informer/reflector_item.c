@@ -5,7 +5,7 @@
 
 #define MARKER "k8s.io/initial-events-end"
 
-const struct gq_json_keep gq_reflector_keep_marker[] = {{MARKER, NULL}, {NULL, NULL}};
+const struct gq_json_keep gq_reflector_keep_marker[] = {{MARKER, NULL}, GQ_JSON_KEEP_END};
 
 GQ_DEFINE_CLEANUP(cleanup_json, struct json_object, (void)json_object_put);
 

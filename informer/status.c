@@ -7,12 +7,12 @@
 
 enum { PRUNED_MAX_BYTES = 64 << 10, RETRY_AFTER_MAX_S = 300 };
 
-static const struct gq_json_keep keep_causes[] = {{"reason", NULL}, {NULL, NULL}};
+static const struct gq_json_keep keep_causes[] = {{"reason", NULL}, GQ_JSON_KEEP_END};
 static const struct gq_json_keep keep_details[] = {
-    {"retryAfterSeconds", NULL}, {"causes", keep_causes}, {NULL, NULL}};
+    {"retryAfterSeconds", NULL}, {"causes", keep_causes}, GQ_JSON_KEEP_END};
 const struct gq_json_keep gq_api_status_keep[] = {
-    {"kind", NULL}, {"code", NULL}, {"reason", NULL}, {"message", NULL}, {"details", keep_details},
-    {NULL, NULL}};
+    {"kind", NULL},  {"code", NULL}, {"reason", NULL}, {"message", NULL}, {"details", keep_details},
+    GQ_JSON_KEEP_END};
 
 GQ_DEFINE_CLEANUP(cleanup_json, struct json_object, (void)json_object_put);
 

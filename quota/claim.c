@@ -6,32 +6,29 @@
 #include "quota/field.h"
 #include "quota/object.h"
 
-#define KEEP_END                                                                                   \
-	{                                                                                          \
-		NULL, NULL                                                                         \
-	}
-
 /* deviceClassName of the request itself is the form of v1beta1; resourceClassName that of v1alpha2,
  * whose classes say nothing that can be judged. */
-static const struct gq_json_keep keep_class_name[] = {{"deviceClassName", NULL}, KEEP_END};
+static const struct gq_json_keep keep_class_name[] = {{"deviceClassName", NULL}, GQ_JSON_KEEP_END};
 static const struct gq_json_keep keep_request[] = {{"deviceClassName", NULL},
 						   {"exactly", keep_class_name},
 						   {"firstAvailable", keep_class_name},
-						   KEEP_END};
-static const struct gq_json_keep keep_devices[] = {{"requests", keep_request}, KEEP_END};
+						   GQ_JSON_KEEP_END};
+static const struct gq_json_keep keep_devices[] = {{"requests", keep_request}, GQ_JSON_KEEP_END};
 static const struct gq_json_keep keep_claim_spec[] = {
-    {"devices", keep_devices}, {"resourceClassName", NULL}, KEEP_END};
-static const struct gq_json_keep keep_template_spec[] = {{"spec", keep_claim_spec}, KEEP_END};
-const struct gq_json_keep gq_claim_keep[] = {{"spec", keep_claim_spec}, KEEP_END};
-const struct gq_json_keep gq_claim_template_keep[] = {{"spec", keep_template_spec}, KEEP_END};
+    {"devices", keep_devices}, {"resourceClassName", NULL}, GQ_JSON_KEEP_END};
+static const struct gq_json_keep keep_template_spec[] = {{"spec", keep_claim_spec},
+							 GQ_JSON_KEEP_END};
+const struct gq_json_keep gq_claim_keep[] = {{"spec", keep_claim_spec}, GQ_JSON_KEEP_END};
+const struct gq_json_keep gq_claim_template_keep[] = {{"spec", keep_template_spec},
+						      GQ_JSON_KEEP_END};
 
-static const struct gq_json_keep keep_name[] = {{"name", NULL}, KEEP_END};
-static const struct gq_json_keep keep_cel[] = {{"expression", NULL}, KEEP_END};
-static const struct gq_json_keep keep_selector[] = {{"cel", keep_cel}, KEEP_END};
+static const struct gq_json_keep keep_name[] = {{"name", NULL}, GQ_JSON_KEEP_END};
+static const struct gq_json_keep keep_cel[] = {{"expression", NULL}, GQ_JSON_KEEP_END};
+static const struct gq_json_keep keep_selector[] = {{"cel", keep_cel}, GQ_JSON_KEEP_END};
 static const struct gq_json_keep keep_class_spec[] = {
-    {"selectors", keep_selector}, {"extendedResourceName", NULL}, KEEP_END};
+    {"selectors", keep_selector}, {"extendedResourceName", NULL}, GQ_JSON_KEEP_END};
 const struct gq_json_keep gq_device_class_keep[] = {
-    {"metadata", keep_name}, {"spec", keep_class_spec}, KEEP_END};
+    {"metadata", keep_name}, {"spec", keep_class_spec}, GQ_JSON_KEEP_END};
 
 /* Classes of one claim, while they are read: a round that counts, one that fills. */
 struct classes {

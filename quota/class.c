@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "quota/class_internal.h"
+#include "quota/edit.h"
 
 #define TOLD_MAX 16384 /* label values of all classes of a policy */
 
@@ -309,39 +310,16 @@ bool gq_class_inside(const struct gq_class_table *table, int id, int ancestor)
 }
 
 /* Without case, and with the letter O as the digit that it is mistaken for. */
-static char fold_case(char c)
+static char fold_name(char c)
 {
-	if (c == 'o' || c == 'O')
-		return '0';
-	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
-/* Levenshtein's distance without case. Both within GQ_CLASS_NAME_MAX. */
-static size_t distance(const char *a, const char *b)
-{
-	size_t row[GQ_CLASS_NAME_MAX + 1];
-	size_t len_b = strlen(b);
-
-	for (size_t k = 0; k <= len_b; k++)
-		row[k] = k;
-	for (size_t i = 0; a[i]; i++) {
-		size_t diagonal = row[0];
-		row[0] = i + 1;
-		for (size_t k = 0; k < len_b; k++) {
-			size_t change = diagonal + (fold_case(a[i]) != fold_case(b[k]));
-			size_t skip = (row[k] < row[k + 1] ? row[k] : row[k + 1]) + 1;
-			diagonal = row[k + 1];
-			row[k + 1] = change < skip ? change : skip;
-		}
-	}
-	return row[len_b];
+	return c == 'o' || c == 'O' ? '0' : gq_edit_fold(c);
 }
 
 static size_t common_start(const char *a, const char *b)
 {
 	size_t n = 0;
 
-	while (a[n] && fold_case(a[n]) == fold_case(b[n]))
+	while (a[n] && fold_name(a[n]) == fold_name(b[n]))
 		n++;
 	return n;
 }
@@ -355,7 +333,8 @@ const char *gq_class_suggest(const struct gq_class_table *table, const char *nam
 
 	for (size_t i = 1; i < table->n && len <= GQ_CLASS_NAME_MAX; i++) {
 		const char *known = table->classes[i].name;
-		size_t d = distance(name, known), start = common_start(name, known);
+		size_t d = gq_edit_distance(name, len, known, strlen(known), SIZE_MAX, fold_name);
+		size_t start = common_start(name, known);
 		if (d < best || (d == best && start > best_start)) {
 			nearest = known;
 			best = d;

@@ -6,20 +6,15 @@
 #include "quota/object.h"
 #include "quota/quantity.h"
 
-#define KEEP_END                                                                                   \
-	{                                                                                          \
-		NULL, NULL                                                                         \
-	}
-
 static const struct gq_json_keep keep_metadata[] = {
-    {"name", NULL}, {"uid", NULL}, {"labels", NULL}, KEEP_END};
+    {"name", NULL}, {"uid", NULL}, {"labels", NULL}, GQ_JSON_KEEP_END};
 static const struct gq_json_keep keep_taint[] = {
-    {"key", NULL}, {"value", NULL}, {"effect", NULL}, KEEP_END};
-static const struct gq_json_keep keep_spec[] = {{"taints", keep_taint}, KEEP_END};
-static const struct gq_json_keep keep_status[] = {{"allocatable", NULL}, KEEP_END};
+    {"key", NULL}, {"value", NULL}, {"effect", NULL}, GQ_JSON_KEEP_END};
+static const struct gq_json_keep keep_spec[] = {{"taints", keep_taint}, GQ_JSON_KEEP_END};
+static const struct gq_json_keep keep_status[] = {{"allocatable", NULL}, GQ_JSON_KEEP_END};
 const struct gq_json_keep gq_node_keep[] = {
-    {"metadata", keep_metadata}, {"spec", keep_spec}, {"status", keep_status}, KEEP_END};
-const struct gq_json_keep gq_namespace_keep[] = {{"metadata", keep_metadata}, KEEP_END};
+    {"metadata", keep_metadata}, {"spec", keep_spec}, {"status", keep_status}, GQ_JSON_KEEP_END};
+const struct gq_json_keep gq_namespace_keep[] = {{"metadata", keep_metadata}, GQ_JSON_KEEP_END};
 
 /* What nodes and namespaces have in common. */
 static int build_metadata(const struct gq_field *root, struct gq_arena *arena, const char **name,

@@ -6,32 +6,31 @@
 #include "quota/quantity.h"
 
 /* Keeps what is decoded below and no more. */
-#define KEEP_END                                                                                   \
-	{                                                                                          \
-		NULL, NULL                                                                         \
-	}
-
 static const struct gq_json_keep keep_requirement[] = {
-    {"key", NULL}, {"operator", NULL}, {"values", NULL}, KEEP_END};
+    {"key", NULL}, {"operator", NULL}, {"values", NULL}, GQ_JSON_KEEP_END};
 static const struct gq_json_keep keep_term[] = {
-    {"matchExpressions", keep_requirement}, {"matchFields", keep_requirement}, KEEP_END};
-static const struct gq_json_keep keep_terms[] = {{"nodeSelectorTerms", keep_term}, KEEP_END};
+    {"matchExpressions", keep_requirement}, {"matchFields", keep_requirement}, GQ_JSON_KEEP_END};
+static const struct gq_json_keep keep_terms[] = {{"nodeSelectorTerms", keep_term},
+						 GQ_JSON_KEEP_END};
 static const struct gq_json_keep keep_node_affinity[] = {
-    {"requiredDuringSchedulingIgnoredDuringExecution", keep_terms}, KEEP_END};
-static const struct gq_json_keep keep_affinity[] = {{"nodeAffinity", keep_node_affinity}, KEEP_END};
+    {"requiredDuringSchedulingIgnoredDuringExecution", keep_terms}, GQ_JSON_KEEP_END};
+static const struct gq_json_keep keep_affinity[] = {{"nodeAffinity", keep_node_affinity},
+						    GQ_JSON_KEEP_END};
 static const struct gq_json_keep keep_toleration[] = {
-    {"key", NULL}, {"operator", NULL}, {"value", NULL}, {"effect", NULL}, KEEP_END};
+    {"key", NULL}, {"operator", NULL}, {"value", NULL}, {"effect", NULL}, GQ_JSON_KEEP_END};
 static const struct gq_json_keep keep_resources[] = {
-    {"requests", NULL}, {"limits", NULL}, KEEP_END};
+    {"requests", NULL}, {"limits", NULL}, GQ_JSON_KEEP_END};
 static const struct gq_json_keep keep_container[] = {
-    {"name", NULL}, {"resources", keep_resources}, {"restartPolicy", NULL}, KEEP_END};
-static const struct gq_json_keep keep_claim[] = {
-    {"name", NULL}, {"resourceClaimName", NULL}, {"resourceClaimTemplateName", NULL}, KEEP_END};
+    {"name", NULL}, {"resources", keep_resources}, {"restartPolicy", NULL}, GQ_JSON_KEEP_END};
+static const struct gq_json_keep keep_claim[] = {{"name", NULL},
+						 {"resourceClaimName", NULL},
+						 {"resourceClaimTemplateName", NULL},
+						 GQ_JSON_KEEP_END};
 static const struct gq_json_keep keep_owner[] = {
-    {"kind", NULL}, {"name", NULL}, {"uid", NULL}, {"controller", NULL}, KEEP_END};
+    {"kind", NULL}, {"name", NULL}, {"uid", NULL}, {"controller", NULL}, GQ_JSON_KEEP_END};
 #define KEEP_ANNOTATION(key, detail) {key, NULL},
 static const struct gq_json_keep keep_annotations[] = {GQ_GPU_ANNOTATIONS(KEEP_ANNOTATION)
-							   KEEP_END};
+							   GQ_JSON_KEEP_END};
 static const struct gq_json_keep keep_metadata[] = {{"name", NULL},
 						    {"generateName", NULL},
 						    {"namespace", NULL},
@@ -39,7 +38,7 @@ static const struct gq_json_keep keep_metadata[] = {{"name", NULL},
 						    {"deletionTimestamp", NULL},
 						    {"annotations", keep_annotations},
 						    {"ownerReferences", keep_owner},
-						    KEEP_END};
+						    GQ_JSON_KEEP_END};
 static const struct gq_json_keep keep_spec[] = {{"nodeName", NULL},
 						{"nodeSelector", NULL},
 						{"affinity", keep_affinity},
@@ -48,10 +47,10 @@ static const struct gq_json_keep keep_spec[] = {{"nodeName", NULL},
 						{"containers", keep_container},
 						{"overhead", NULL},
 						{"resourceClaims", keep_claim},
-						KEEP_END};
-static const struct gq_json_keep keep_status[] = {{"phase", NULL}, KEEP_END};
+						GQ_JSON_KEEP_END};
+static const struct gq_json_keep keep_status[] = {{"phase", NULL}, GQ_JSON_KEEP_END};
 const struct gq_json_keep gq_pod_keep[] = {
-    {"metadata", keep_metadata}, {"spec", keep_spec}, {"status", keep_status}, KEEP_END};
+    {"metadata", keep_metadata}, {"spec", keep_spec}, {"status", keep_status}, GQ_JSON_KEEP_END};
 
 /* What building a pod reads and writes. */
 struct build {

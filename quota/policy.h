@@ -21,6 +21,8 @@
 
 /* The strictest first. */
 enum gq_mode { GQ_MODE_ENFORCE, GQ_MODE_WARN, GQ_MODE_AUDIT, GQ_MODE_DISABLED };
+/* As a policy writes it: "enforce". */
+const char *gq_mode_name(enum gq_mode mode);
 enum gq_holders { GQ_HOLDERS_NAMESPACE, GQ_HOLDERS_TENANT, GQ_HOLDERS_NONE };
 
 /* A Kubernetes label selector; all requirements hold. None at all matches everything, but a policy

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "quota/edit.h"
 
 #define MESSAGE_MAX 4096 /* well above what values, cut as they are, can make */
 #define QUOTED_MAX 72    /* bytes of a value that a message shows */
-#define WORD_MAX 64      /* bytes; longer words have no neighbours */
 
 static bool before(unsigned line, unsigned column, const struct gq_policy_problem *other)
 {
@@ -150,50 +150,15 @@ struct gq_nearest gq_nearest_to(const char *word, size_t len)
 	return (struct gq_nearest){.word = word, .len = len, .limit = limit};
 }
 
-static unsigned char fold(char c)
-{
-	return (unsigned char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-}
-
-/* Edits (insert, delete, replace, swap of neighbours) from a to b, or limit when that many or more.
- * Both lengths are at most WORD_MAX. */
-static size_t distance(const char *a, size_t na, const char *b, size_t nb, size_t limit)
-{
-	size_t rows[3][WORD_MAX + 1];
-
-	for (size_t j = 0; j <= nb; j++)
-		rows[0][j] = j;
-	for (size_t i = 1; i <= na; i++) {
-		size_t *row = rows[i % 3], *above = rows[(i + 2) % 3], *twice = rows[(i + 1) % 3];
-		size_t least = row[0] = i;
-		for (size_t j = 1; j <= nb; j++) {
-			bool same = fold(a[i - 1]) == fold(b[j - 1]);
-			size_t d = above[j - 1] + (same ? 0 : 1);
-			if (above[j] + 1 < d)
-				d = above[j] + 1;
-			if (row[j - 1] + 1 < d)
-				d = row[j - 1] + 1;
-			if (i > 1 && j > 1 && fold(a[i - 1]) == fold(b[j - 2]) &&
-			    fold(a[i - 2]) == fold(b[j - 1]) && twice[j - 2] + 1 < d)
-				d = twice[j - 2] + 1;
-			row[j] = d;
-			if (d < least)
-				least = d;
-		}
-		if (least >= limit)
-			return limit;
-	}
-	return rows[na % 3][nb] < limit ? rows[na % 3][nb] : limit;
-}
-
 void gq_nearest_offer(struct gq_nearest *nearest, const char *candidate)
 {
 	size_t len = strlen(candidate);
 	size_t gap = len > nearest->len ? len - nearest->len : nearest->len - len;
 
-	if (gap >= nearest->limit || len > WORD_MAX || nearest->len > WORD_MAX)
+	if (gap >= nearest->limit)
 		return;
-	size_t d = distance(nearest->word, nearest->len, candidate, len, nearest->limit);
+	size_t d = gq_edit_distance(nearest->word, nearest->len, candidate, len, nearest->limit,
+				    gq_edit_fold);
 	if (d < nearest->limit) {
 		nearest->best = candidate;
 		nearest->limit = d;

@@ -9,6 +9,11 @@
 const char *const gq_policy_modes[] = {"enforce", "warn", "audit", NULL};
 const char *const gq_policy_rule_modes[] = {"enforce", "warn", "audit", "disabled", NULL};
 
+const char *gq_mode_name(enum gq_mode mode)
+{
+	return gq_policy_rule_modes[mode];
+}
+
 static const char *kind_name(const struct gq_yaml_node *node)
 {
 	if (node->kind == GQ_YAML_LIST)

@@ -61,8 +61,6 @@ static int64_t pick_mib(struct gq_amount amount)
 
 static void put_tenant(struct gq_buf *out, const struct gq_usage_tenant *tenant)
 {
-	static const char *const modes[] = {"enforce", "warn", "audit", "disabled"};
-
 	gq_buf_puts(out, "{\"name\":");
 	put_string(out, tenant->name);
 	gq_buf_puts(out, ",\"parent\":");
@@ -70,7 +68,7 @@ static void put_tenant(struct gq_buf *out, const struct gq_usage_tenant *tenant)
 		put_string(out, tenant->parent);
 	else
 		gq_buf_puts(out, "null");
-	gq_buf_printf(out, ",\"mode\":\"%s\",\"limits\":[", modes[tenant->mode]);
+	gq_buf_printf(out, ",\"mode\":\"%s\",\"limits\":[", gq_mode_name(tenant->mode));
 	for (size_t i = 0; i < tenant->n_limits; i++) {
 		gq_buf_puts(out, i ? ",{\"class\":" : "{\"class\":");
 		put_string(out, tenant->limits[i].class_name);

@@ -146,6 +146,21 @@ func (p *program) rotateCertificate() string {
 	return pair.Serial.String()
 }
 
+// logLines returns the lines of the program's log that hold a text.
+func (p *program) logLines(text string) (lines []string) {
+	p.Helper()
+	log, err := os.ReadFile(p.logFile())
+	if err != nil {
+		p.Fatal(err)
+	}
+	for line := range strings.Lines(string(log)) {
+		if strings.Contains(line, text) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
 // launch starts the process only.
 func (p *program) launch() {
 	p.Helper()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -476,6 +477,77 @@ func TestCertificateRotation(t *testing.T) {
 	cancel()
 	wait.Wait()
 	t.Logf("%d requests during three rotations", requests.Load())
+}
+
+// A pair that can't be used is told of once, however often the files are looked at, and the one
+// before it goes on to serve.
+func TestCertificateBroken(t *testing.T) {
+	t.Parallel()
+	s := newScope(t)
+	ns := s.namespace("ns", nil)
+	p := s.start(policyText(onlyA100, ns, 4))
+	other, err := webhookCA.Server("gpuquota", "127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	serving, err := p.peerSerial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const refused = "the new certificate is not usable, the old one stays"
+	for round, tc := range []struct {
+		what    string
+		content []byte
+		says    string
+	}{
+		{"no certificate", []byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), "holds no PEM certificate"},
+		{"a certificate of another key", other.CertPEM, "is not that of the certificate"},
+	} {
+		// As one step, or else a file that is half written would be another one to tell of.
+		if err := os.WriteFile(p.certFile()+".new", tc.content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(p.certFile()+".new", p.certFile()); err != nil {
+			t.Fatal(err)
+		}
+		s.eventually(tc.what+" is told", func() error {
+			if n := len(p.logLines(refused)); n != round+1 {
+				return fmt.Errorf("%d refusals, want %d", n, round+1)
+			}
+			return nil
+		})
+		// The files are looked at once a second.
+		s.throughout(4*time.Second, tc.what+" on disk", func() error {
+			if lines := p.logLines(refused); len(lines) != round+1 {
+				return fmt.Errorf("told again: %q", lines)
+			}
+			have, err := p.peerSerial()
+			if err == nil && have != serving {
+				err = fmt.Errorf("serial %s, want %s", have, serving)
+			}
+			return err
+		})
+		if line := p.logLines(refused)[round]; !containsAll(line, tc.says, p.certFile()) {
+			t.Errorf("%s: want %q: %s", tc.what, tc.says, line)
+		}
+	}
+	s.mustCreate(ns, newPod("meanwhile", 1, on(a100), held))
+
+	want := p.rotateCertificate()
+	s.within(time.Minute, "the good certificate is served", func() error {
+		have, err := p.peerSerial()
+		if err == nil && have != want {
+			err = fmt.Errorf("serial %s, want %s", have, want)
+		}
+		return err
+	})
+	s.eventually("the good certificate is told", func() error {
+		if n := len(p.logLines("certificate loaded")); n != 1 {
+			return fmt.Errorf("%d times", n)
+		}
+		return nil
+	})
+	s.mustCreate(ns, newPod("after", 1, on(a100), held))
 }
 
 func TestNotSynced(t *testing.T) {

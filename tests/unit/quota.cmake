@@ -1,4 +1,4 @@
-foreach(file arena claim demand field gpu_names node object pod quantity)
+foreach(file arena claim demand edit field gpu_names node object pod quantity)
   gq_unit_test(${file} LINKS gq_quota)
 endforeach()
 foreach(file claim node pod quantity)

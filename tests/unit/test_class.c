@@ -79,8 +79,8 @@ static void test_policy_adds(void **state)
 	    {.name = "Wafer", .parent = "*", .memory_mib = 44000},
 	    {.name = "A100-40GB", .memory_mib = 40000},
 	};
-	GQ_CLEANUP(gq_cleanup_class_table) struct gq_class_table *table =
-	    table_of(defs, sizeof defs / sizeof defs[0]);
+	GQ_CLEANUP(gq_cleanup_class_table)
+	struct gq_class_table *table = table_of(defs, sizeof defs / sizeof defs[0]);
 	(void)state;
 
 	assert_false(holds(table, "A100", "A100-80GB")); /* no leaf any more */
@@ -122,7 +122,8 @@ static void test_bad_definitions(void **state)
 	    {{{.name = long_name}, {.name = "B"}}, GQ_ETOOBIG, "63"},
 	    {{{.name = "A", .matches = &match_one, .n_matches = 1},
 	      {.name = "B", .matches = &match_two, .n_matches = 1}},
-	     GQ_EINVALID, "type=p4d"},
+	     GQ_EINVALID,
+	     "type=p4d"},
 	};
 	(void)state;
 
@@ -175,6 +176,7 @@ static void test_suggest(void **state)
 	} cases[] = {
 	    {"A10O", "A100"},
 	    {"H10", "H100"},
+	    {"H010", "H100"},
 	    {"a100-80g", "A100-80GB"},
 	    {"A100_40GB", "A100-40GB"},
 	    {"NVIDIA-A100-PCIE-80GB", "A100-80GB"},
@@ -200,7 +202,7 @@ static void test_suggest(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_builtin_tree), cmocka_unit_test(test_policy_adds),
+	    cmocka_unit_test(test_builtin_tree),    cmocka_unit_test(test_policy_adds),
 	    cmocka_unit_test(test_bad_definitions), cmocka_unit_test(test_too_many),
 	    cmocka_unit_test(test_suggest),
 	};

@@ -603,11 +603,23 @@ static void long_names(void **state)
 	free(problems);
 }
 
+static void mode_names(void **state)
+{
+	(void)state;
+	assert_string_equal(gq_mode_name(GQ_MODE_ENFORCE), "enforce");
+	assert_string_equal(gq_mode_name(GQ_MODE_WARN), "warn");
+	assert_string_equal(gq_mode_name(GQ_MODE_AUDIT), "audit");
+	assert_string_equal(gq_mode_name(GQ_MODE_DISABLED), "disabled");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(problems),   cmocka_unit_test(gpus),
-	    cmocka_unit_test(memory),     cmocka_unit_test(words_that_yaml_1_1_misread),
+	    cmocka_unit_test(mode_names),
+	    cmocka_unit_test(problems),
+	    cmocka_unit_test(gpus),
+	    cmocka_unit_test(memory),
+	    cmocka_unit_test(words_that_yaml_1_1_misread),
 	    cmocka_unit_test(long_names),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
