@@ -73,8 +73,8 @@ struct gq_json_stream {
 	unsigned skip_depth;                /* …that began at this depth */
 	unsigned depth;                     /* containers open */
 	char closer[GQ_JSON_DEPTH_MAX + 1]; /* by depth: '}' or ']' */
-	struct gq_json_fate value; /* the value that comes next or is being read */
-	enum gq_json_slot slot;    /* where it goes besides */
+	struct gq_json_fate value;          /* the value that comes next or is being read */
+	enum gq_json_slot slot;             /* where it goes besides */
 
 	struct gq_json_keys keys;
 	size_t key_at;       /* the key being read, in keys.bytes */

@@ -20,7 +20,7 @@ enum gq_locale { GQ_LOCALE_EN, GQ_LOCALE_COUNT };
  * value      of the nodeSelector that would do */
 #define GQ_MESSAGES(X)                                                                             \
 	/* denials about a limit; the first line of a refusal. PARENT: tenant owns the limit and   \
-	 * is above child, the pod's own tenant. used holds reserved too. */                                    \
+	 * is above child, the pod's own tenant. used holds reserved too. */                       \
 	X(OVER_LIMIT, "tenant limit used states asks excess")                                      \
 	X(OVER_LIMIT_PARENT, "tenant child limit used states asks excess")                         \
 	X(OVER_MEMORY, "tenant limit used states asks excess")                                     \

@@ -18,9 +18,9 @@ static double now_s(void)
 
 static struct gq_node *make_node(size_t i)
 {
-	static const char *const products[] = {
-	    "NVIDIA-A100-SXM4-40GB", "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3",
-	    "NVIDIA-H200", "NVIDIA-L40S"};
+	static const char *const products[] = {"NVIDIA-A100-SXM4-40GB", "NVIDIA-A100-SXM4-80GB",
+					       "NVIDIA-H100-80GB-HBM3", "NVIDIA-H200",
+					       "NVIDIA-L40S"};
 	size_t set = i % LABEL_SETS;
 	char name[NAME_MAX_LEN], labels[4096];
 	int len;

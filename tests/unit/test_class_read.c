@@ -49,8 +49,8 @@ static void check(const struct gq_class_table *table, const struct read_case *ca
 		struct gq_class_reading r = gq_class_read_labels(table, c->labels, n_labels);
 		const char *found = name_of(table, r.class_id);
 		if (strcmp(found, c->class_name) != 0 || r.memory_mib != c->mib)
-			fail_msg("%s=%s: %s, %lld MiB", c->labels[0].key, c->labels[0].value,
-				 found, (long long)r.memory_mib);
+			fail_msg("%s=%s: %s, %lld MiB", c->labels[0].key, c->labels[0].value, found,
+				 (long long)r.memory_mib);
 		if (r.class_id == GQ_CLASS_NONE) {
 			assert_null(r.label);
 			continue;
@@ -91,7 +91,9 @@ static void test_products(void **state)
 	    {{{PRODUCT, "NVIDIA-A30-MIG-1g.6gb"}}, "A30", 24576, NULL},
 	    {{{PRODUCT, "Quadro-RTX-6000"}}, "Quadro-RTX-6000", 24576, NULL},
 	    {{{PRODUCT, "NVIDIA-RTX-6000-Ada-Generation"}}, "RTX-6000-Ada", 49140, NULL},
-	    {{{PRODUCT, "NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition"}}, "RTX-PRO-6000", 97887,
+	    {{{PRODUCT, "NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition"}},
+	     "RTX-PRO-6000",
+	     97887,
 	     NULL},
 	    {{{PRODUCT, "NVIDIA-RTX-A6000"}}, "RTX-A6000", 49140, NULL},
 	    {{{PRODUCT, "NVIDIA-GeForce-RTX-4090"}}, "RTX-4090", 24564, NULL},
@@ -166,7 +168,9 @@ static void test_memory(void **state)
 	    {{{MEMORY, "65536"}, {PRODUCT, "NVIDIA-A100-SXM-64GB"}}, "A100", 65536, PRODUCT},
 	    {{{MEMORY, "97871"}, {PRODUCT, "NVIDIA-H100-96GB"}}, "H100", 97871, PRODUCT},
 	    /* of a slice, not of the device */
-	    {{{MEMORY, "4864"}, {PRODUCT, "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"}}, "A100-40GB", 40960,
+	    {{{MEMORY, "4864"}, {PRODUCT, "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"}},
+	     "A100-40GB",
+	     40960,
 	     PRODUCT},
 	    {{{MEMORY, "40320"}, {PRODUCT, "NVIDIA-A100-MIG-3g.40gb"}}, "A100", 0, PRODUCT},
 	    {{{MEMORY, "24258"}, {PRODUCT, "NVIDIA-A30"}}, "A30", 24258, PRODUCT},
@@ -195,7 +199,9 @@ static void test_several_labels(void **state)
 	    /* a variant refines its model, another model changes nothing */
 	    {{{WEAVE, "A100_NVLINK_80GB"}, {PRODUCT, "NVIDIA-A100"}}, "A100-80GB", 81920, WEAVE},
 	    {{{WEAVE, "H100_NVLINK_80GB"}, {PRODUCT, "NVIDIA-A100"}}, "A100", 0, PRODUCT},
-	    {{{WEAVE, "A100_NVLINK_80GB"}, {PRODUCT, "NVIDIA-A100-SXM4-40GB"}}, "A100-40GB", 40960,
+	    {{{WEAVE, "A100_NVLINK_80GB"}, {PRODUCT, "NVIDIA-A100-SXM4-40GB"}},
+	     "A100-40GB",
+	     40960,
 	     PRODUCT},
 	};
 	GQ_CLEANUP(gq_cleanup_class_table) struct gq_class_table *table = table_of(NULL, 0);

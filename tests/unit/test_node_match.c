@@ -244,15 +244,16 @@ static void test_selectors(void **state)
 	     .expected = "nodes: A100-80GB=81920 L40S=46068"},
 	    {.affinity = "pool in train && soft exists", .expected = "nothing:"},
 	    /* nodeSelector and affinity */
-	    {.selector = "pool=train", .affinity = "slots > 8",
+	    {.selector = "pool=train",
+	     .affinity = "slots > 8",
 	     .expected = "nodes: A100-80GB=81920"},
 	    /* a term with nothing in it, and no term at all, match nothing */
 	    {.affinity = "-", .expected = "nothing:"},
 	    {.affinity = "- || soft exists", .expected = "nodes: L40S=46068"},
 	    {.affinity = "", .expected = "nothing:"},
 	};
-	GQ_CLEANUP(gq_cleanup_node_snapshot) struct gq_node_snapshot *s =
-	    fixture_snapshot(*state, cluster, N(cluster));
+	GQ_CLEANUP(gq_cleanup_node_snapshot)
+	struct gq_node_snapshot *s = fixture_snapshot(*state, cluster, N(cluster));
 
 	run_cases(*state, s, cases, N(cases));
 }
@@ -263,7 +264,8 @@ static void test_single_nodes(void **state)
 	    {.selector = HOST "=host-a1", .expected = "nodes: A100-40GB=40960"},
 	    {.selector = HOST "=a1", .expected = "nothing:"},
 	    {.selector = HOST "=host-a1,pool=serve", .expected = "nothing:"},
-	    {.selector = HOST "=host-a1", .affinity = "pool in train",
+	    {.selector = HOST "=host-a1",
+	     .affinity = "pool in train",
 	     .expected = "nodes: A100-40GB=40960"},
 	    {.selector = HOST "=host-c1", .expected = "nothing:"}, /* no GPU */
 	    {.selector = HOST "=host-m1", .expected = "nothing:"}, /* another vendor's */
@@ -297,8 +299,8 @@ static void test_single_nodes(void **state)
 	    {.node_name = "c1", .expected = "nodes: ?"},
 	    {.node_name = "nowhere", .expected = "nodes: ?"},
 	};
-	GQ_CLEANUP(gq_cleanup_node_snapshot) struct gq_node_snapshot *s =
-	    fixture_snapshot(*state, cluster, N(cluster));
+	GQ_CLEANUP(gq_cleanup_node_snapshot)
+	struct gq_node_snapshot *s = fixture_snapshot(*state, cluster, N(cluster));
 
 	run_cases(*state, s, cases, N(cases));
 }
@@ -321,13 +323,17 @@ static void test_tolerations_and_resources(void **state)
 	    {.asks = &ask_gpumem, .n_asks = 1, .expected = "nodes: " ALL_FREE},
 	    {.asks = ask_both, .n_asks = 2, .expected = "nothing:"}, /* no node has both */
 	    /* nothing that is known by name, as with a claim: every node with GPUs */
-	    {.asks = &ask_nothing, .n_asks = 1, .affinity = "@metadata.name in c1",
+	    {.asks = &ask_nothing,
+	     .n_asks = 1,
+	     .affinity = "@metadata.name in c1",
 	     .expected = "nothing:"},
-	    {.asks = &ask_nothing, .n_asks = 1, .selector = "pool=train",
+	    {.asks = &ask_nothing,
+	     .n_asks = 1,
+	     .selector = "pool=train",
 	     .expected = "nodes: A100-40GB=40960 A100-80GB=81920 B200=183359"},
 	};
-	GQ_CLEANUP(gq_cleanup_node_snapshot) struct gq_node_snapshot *s =
-	    fixture_snapshot(*state, cluster, N(cluster));
+	GQ_CLEANUP(gq_cleanup_node_snapshot)
+	struct gq_node_snapshot *s = fixture_snapshot(*state, cluster, N(cluster));
 
 	run_cases(*state, s, cases, N(cases));
 }
@@ -354,8 +360,8 @@ static void test_what_nodes_are_read_as(void **state)
 	    {.node_name = "a", .expected = "nodes: A100-40GB=40960 A100-80GB=81920"},
 	    {.node_name = "c", .expected = "nodes: ?"},
 	};
-	GQ_CLEANUP(gq_cleanup_node_snapshot) struct gq_node_snapshot *s =
-	    fixture_snapshot(*state, specs, N(specs));
+	GQ_CLEANUP(gq_cleanup_node_snapshot)
+	struct gq_node_snapshot *s = fixture_snapshot(*state, specs, N(specs));
 
 	run_cases(*state, s, cases, N(cases));
 }
@@ -409,15 +415,19 @@ static void test_from_selector(void **state)
 	    {.affinity = PRODUCT " notin NVIDIA-H200", .expected = "nothing:"},
 	    {.affinity = "@metadata.name in new-node", .expected = "nothing:"},
 	    /* nodeSelector and the other requirements narrow it */
-	    {.selector = PRODUCT "=Tesla-T4", .affinity = "zone in x",
+	    {.selector = PRODUCT "=Tesla-T4",
+	     .affinity = "zone in x",
 	     .expected = "selector: T4=15360"},
-	    {.selector = PRODUCT "=Tesla-T4", .affinity = PRODUCT " in Tesla-T4|NVIDIA-H200",
+	    {.selector = PRODUCT "=Tesla-T4",
+	     .affinity = PRODUCT " in Tesla-T4|NVIDIA-H200",
 	     .expected = "selector: T4=15360"},
 	    {.affinity = PRODUCT " in Tesla-T4|NVIDIA-H200 && " PRODUCT " notin Tesla-T4",
 	     .expected = "selector: H200=143771"},
-	    {.selector = PRODUCT "=Tesla-T4", .affinity = PRODUCT " in NVIDIA-H200",
+	    {.selector = PRODUCT "=Tesla-T4",
+	     .affinity = PRODUCT " in NVIDIA-H200",
 	     .expected = "nothing:"},
-	    {.selector = PRODUCT "=Tesla-T4", .affinity = PRODUCT " in NVIDIA-H200 || zone in x",
+	    {.selector = PRODUCT "=Tesla-T4",
+	     .affinity = PRODUCT " in NVIDIA-H200 || zone in x",
 	     .expected = "selector: T4=15360"},
 	    {.affinity = PRODUCT " in", .expected = "nothing:"},
 	    {.affinity = "- || " PRODUCT " in Tesla-T4", .expected = "selector: T4=15360"},
@@ -427,8 +437,8 @@ static void test_from_selector(void **state)
 	    {.affinity = PRODUCT " in Tesla-T4 && " GKE " in " SEVENTEEN,
 	     .expected = "selector: T4=15360"},
 	};
-	GQ_CLEANUP(gq_cleanup_node_snapshot) struct gq_node_snapshot *empty =
-	    fixture_snapshot(*state, NULL, 0);
+	GQ_CLEANUP(gq_cleanup_node_snapshot)
+	struct gq_node_snapshot *empty = fixture_snapshot(*state, NULL, 0);
 
 	run_cases(*state, empty, cases, N(cases));
 }
@@ -451,8 +461,8 @@ static void test_policy_classes(void **state)
 	};
 	GQ_CLEANUP(gq_cleanup_class_table) struct gq_class_table *table = fixture_table(defs, 1);
 	(void)state;
-	GQ_CLEANUP(gq_cleanup_node_snapshot) struct gq_node_snapshot *s =
-	    fixture_snapshot(table, specs, N(specs));
+	GQ_CLEANUP(gq_cleanup_node_snapshot)
+	struct gq_node_snapshot *s = fixture_snapshot(table, specs, N(specs));
 
 	run_cases(table, s, cases, N(cases));
 }
@@ -482,12 +492,12 @@ static void test_many_nodes(void **state)
 	for (size_t i = 0; i < COUNT; i++) {
 		(void)snprintf(text[i][0], sizeof text[i][0], "n%zu", i);
 		(void)snprintf(text[i][1], sizeof text[i][1],
-			       "%s," HOST "=n%zu,rack=r%zu,serial=%zu",
-			       i % 2 ? H80 : A40, i, i % 5, i);
+			       "%s," HOST "=n%zu,rack=r%zu,serial=%zu", i % 2 ? H80 : A40, i, i % 5,
+			       i);
 		specs[i] = (struct fixture_spec){text[i][0], text[i][1], GPU8, ""};
 	}
-	GQ_CLEANUP(gq_cleanup_node_snapshot) struct gq_node_snapshot *s =
-	    fixture_snapshot(*state, specs, COUNT);
+	GQ_CLEANUP(gq_cleanup_node_snapshot)
+	struct gq_node_snapshot *s = fixture_snapshot(*state, specs, COUNT);
 	run_cases(*state, s, cases, N(cases));
 }
 
@@ -507,8 +517,8 @@ static void test_overflow(void **state)
 		specs[i] = (struct fixture_spec){text[i][0], text[i][1], GPU8, ""};
 	}
 	for (size_t n = COUNT - 1; n <= COUNT; n++) {
-		GQ_CLEANUP(gq_cleanup_node_snapshot) struct gq_node_snapshot *s =
-		    fixture_snapshot(*state, specs, n);
+		GQ_CLEANUP(gq_cleanup_node_snapshot)
+		struct gq_node_snapshot *s = fixture_snapshot(*state, specs, n);
 		struct gq_candidates c;
 		assert_non_null(s);
 		gq_node_snapshot_match(s, &p.pod, &c);
@@ -591,17 +601,16 @@ static void test_as_each_node_alone(void **state)
 
 	for (unsigned i = 0; i < COUNT; i++) {
 		(void)snprintf(text[i][0], sizeof text[i][0], "n%u", i);
-		(void)snprintf(text[i][1], sizeof text[i][1],
-			       "%s," HOST "=n%u,pool=p%u,serial=%u%s",
-			       products[next_random(&seed, N(products))], i, i % 3, i,
-			       i % 7 ? "" : ",rare=x");
+		(void)snprintf(
+		    text[i][1], sizeof text[i][1], "%s," HOST "=n%u,pool=p%u,serial=%u%s",
+		    products[next_random(&seed, N(products))], i, i % 3, i, i % 7 ? "" : ",rare=x");
 		specs[i] = (struct fixture_spec){text[i][0], text[i][1], i % 11 ? GPU8 : "",
 						 i % 5 ? "" : "gpu=yes:NoSchedule"};
 		alone[i] = fixture_snapshot(*state, &specs[i], 1);
 		assert_non_null(alone[i]);
 	}
-	GQ_CLEANUP(gq_cleanup_node_snapshot) struct gq_node_snapshot *all =
-	    fixture_snapshot(*state, specs, COUNT);
+	GQ_CLEANUP(gq_cleanup_node_snapshot)
+	struct gq_node_snapshot *all = fixture_snapshot(*state, specs, COUNT);
 	assert_non_null(all);
 	for (unsigned i = 0; i < PODS; i++) {
 		GQ_BUF_CLEANUP struct gq_buf affinity = GQ_BUF_INIT(4096);
@@ -623,8 +632,8 @@ static void test_as_each_node_alone(void **state)
 				fail_msg("pod %u: n%u is missing (%s)", i, k, affinity.data);
 			found |= bit;
 		}
-		if (nodes && (found != (UINT64_C(1) << together.n) - 1 ||
-			      unknown != together.unknown))
+		if (nodes &&
+		    (found != (UINT64_C(1) << together.n) - 1 || unknown != together.unknown))
 			fail_msg("pod %u: other candidates (%s)", i, affinity.data);
 		assert_int_equal(nodes, found || unknown);
 		fitting += nodes;
@@ -645,8 +654,12 @@ static void test_endless_selector(void **state)
 	struct gq_requirement requirement = {HOST, GQ_OP_NOT_IN, values, VALUES};
 	struct gq_requirement both[] = {requirement, {"rack", GQ_OP_EXISTS, NULL, 0}};
 	struct gq_node_term term = {both, 2, NULL, 0};
-	const struct gq_pod pod = {.node_name = "", .asks = &ask, .n_asks = 1,
-				   .has_affinity = true, .affinity = &term, .n_affinity = 1};
+	const struct gq_pod pod = {.node_name = "",
+				   .asks = &ask,
+				   .n_asks = 1,
+				   .has_affinity = true,
+				   .affinity = &term,
+				   .n_affinity = 1};
 	struct gq_candidates c;
 
 	for (size_t i = 0; i < VALUES; i++)
@@ -657,8 +670,8 @@ static void test_endless_selector(void **state)
 		specs[i] = (struct fixture_spec){text[i][0], text[i][1], GPU8, ""};
 		values[i] = text[i][0]; /* every node is named, so that all must be tried */
 	}
-	GQ_CLEANUP(gq_cleanup_node_snapshot) struct gq_node_snapshot *s =
-	    fixture_snapshot(*state, specs, COUNT);
+	GQ_CLEANUP(gq_cleanup_node_snapshot)
+	struct gq_node_snapshot *s = fixture_snapshot(*state, specs, COUNT);
 	assert_non_null(s);
 	gq_node_snapshot_match(s, &pod, &c);
 	assert_true(c.overflow);

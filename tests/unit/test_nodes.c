@@ -42,9 +42,8 @@ static void assert_reads(const struct gq_class_table *table,
 			 const char *class_name, int64_t mib)
 {
 	struct gq_class_reading reading = gq_node_snapshot_read(snapshot, node);
-	const char *found = reading.class_id == GQ_CLASS_NONE
-				? "none"
-				: gq_class_name(table, reading.class_id);
+	const char *found =
+	    reading.class_id == GQ_CLASS_NONE ? "none" : gq_class_name(table, reading.class_id);
 
 	if (strcmp(found, class_name) != 0 || reading.memory_mib != mib)
 		fail_msg("%s reads as %s, %lld MiB", node, found, (long long)reading.memory_mib);
@@ -57,15 +56,16 @@ static void test_read(void **state)
 	GQ_CLEANUP(gq_cleanup_node) struct gq_node *bare = fixture_node("bare", "zone=x", GPU8, "");
 	GQ_CLEANUP(gq_cleanup_node) struct gq_node *cpu = fixture_node("cpu", "zone=x", "", "");
 	GQ_CLEANUP(gq_cleanup_node) struct gq_node *lost = fixture_node("lost", "", GPU8, "");
-	GQ_CLEANUP(gq_cleanup_node) struct gq_node *lost_before =
-	    fixture_node("lost", A100, GPU8, "");
+	GQ_CLEANUP(gq_cleanup_node)
+	struct gq_node *lost_before = fixture_node("lost", A100, GPU8, "");
 	GQ_CLEANUP(gq_cleanup_node) struct gq_node *other = fixture_node("other", H100, GPU8, "");
-	GQ_CLEANUP(gq_cleanup_node) struct gq_node *other_before =
-	    fixture_node("other", A100, GPU8, "");
-	GQ_CLEANUP(gq_cleanup_node) struct gq_node *less =
+	GQ_CLEANUP(gq_cleanup_node)
+	struct gq_node *other_before = fixture_node("other", A100, GPU8, "");
+	GQ_CLEANUP(gq_cleanup_node)
+	struct gq_node *less =
 	    fixture_node("less", "karpenter.k8s.aws/instance-gpu-name=a100", GPU8, "");
-	GQ_CLEANUP(gq_cleanup_node) struct gq_node *less_before =
-	    fixture_node("less", A100, GPU8, "");
+	GQ_CLEANUP(gq_cleanup_node)
+	struct gq_node *less_before = fixture_node("less", A100, GPU8, "");
 	GQ_CLEANUP(gq_cleanup_node) struct gq_node *gone = fixture_node("gone", H100, GPU8, "");
 	const struct gq_node_facts facts[] = {
 	    {a, a, "a"},
@@ -77,8 +77,8 @@ static void test_read(void **state)
 	    {NULL, gone, "gone"},
 	    {NULL, NULL, "never"},
 	};
-	GQ_CLEANUP(gq_cleanup_node_snapshot) struct gq_node_snapshot *s =
-	    snapshot_of(table, facts, 8);
+	GQ_CLEANUP(gq_cleanup_node_snapshot)
+	struct gq_node_snapshot *s = snapshot_of(table, facts, 8);
 
 	assert_int_equal(gq_node_snapshot_generation(s), 7);
 	assert_reads(table, s, "a", "A100-80GB", 81920);
@@ -120,8 +120,8 @@ static void test_class_by_hostname(void **state)
 					     {"c", "kubernetes.io/hostname=c", GPU8, ""}};
 	GQ_CLEANUP(gq_cleanup_class_table) struct gq_class_table *table = fixture_table(&def, 1);
 	(void)state;
-	GQ_CLEANUP(gq_cleanup_node_snapshot) struct gq_node_snapshot *s =
-	    fixture_snapshot(table, specs, 3);
+	GQ_CLEANUP(gq_cleanup_node_snapshot)
+	struct gq_node_snapshot *s = fixture_snapshot(table, specs, 3);
 
 	assert_reads(table, s, "a", "none", 0);
 	assert_reads(table, s, "b", "Lab", 0);
@@ -131,8 +131,8 @@ static void test_class_by_hostname(void **state)
 static uint64_t fingerprint(const struct gq_class_table *table, const struct fixture_spec *specs,
 			    size_t n)
 {
-	GQ_CLEANUP(gq_cleanup_node_snapshot) struct gq_node_snapshot *s =
-	    fixture_snapshot(table, specs, n);
+	GQ_CLEANUP(gq_cleanup_node_snapshot)
+	struct gq_node_snapshot *s = fixture_snapshot(table, specs, n);
 
 	assert_non_null(s);
 	return gq_node_snapshot_fingerprint(s);
@@ -189,14 +189,14 @@ static void test_fingerprint_of_evidence(void **state)
 	GQ_CLEANUP(gq_cleanup_node) struct gq_node *a100 = fixture_node("a", A100, GPU8, "");
 	GQ_CLEANUP(gq_cleanup_node) struct gq_node *h100 = fixture_node("a", H100, GPU8, "");
 	const struct gq_node_facts facts[] = {
-	    {now, NULL, "a"}, {now, a100, "a"}, {now, h100, "a"},   {a100, a100, "a"},
+	    {now, NULL, "a"},  {now, a100, "a"},  {now, h100, "a"},  {a100, a100, "a"},
 	    {h100, h100, "a"}, {NULL, a100, "a"}, {NULL, h100, "a"},
 	};
 	uint64_t seen[7];
 
 	for (size_t i = 0; i < 7; i++) {
-		GQ_CLEANUP(gq_cleanup_node_snapshot) struct gq_node_snapshot *s =
-		    snapshot_of(table, &facts[i], 1);
+		GQ_CLEANUP(gq_cleanup_node_snapshot)
+		struct gq_node_snapshot *s = snapshot_of(table, &facts[i], 1);
 		seen[i] = gq_node_snapshot_fingerprint(s);
 		for (size_t k = 0; k < i; k++)
 			if (seen[k] == seen[i])
@@ -230,8 +230,8 @@ static void test_selector_for(void **state)
 	    {"other", NULL, NULL},
 	};
 	const struct gq_class_table *table = *state;
-	GQ_CLEANUP(gq_cleanup_node_snapshot) struct gq_node_snapshot *s =
-	    fixture_snapshot(table, specs, sizeof specs / sizeof specs[0]);
+	GQ_CLEANUP(gq_cleanup_node_snapshot)
+	struct gq_node_snapshot *s = fixture_snapshot(table, specs, sizeof specs / sizeof specs[0]);
 
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		const char *label = NULL, *value = NULL;
@@ -253,19 +253,19 @@ static void test_no_hint_from_the_past(void **state)
 	GQ_CLEANUP(gq_cleanup_node) struct gq_node *now = fixture_node("a", "", GPU8, "");
 	GQ_CLEANUP(gq_cleanup_node) struct gq_node *before = fixture_node("a", A100, GPU8, "");
 	const struct gq_node_facts facts = {now, before, "a"};
-	GQ_CLEANUP(gq_cleanup_node_snapshot) struct gq_node_snapshot *s =
-	    snapshot_of(table, &facts, 1);
+	GQ_CLEANUP(gq_cleanup_node_snapshot)
+	struct gq_node_snapshot *s = snapshot_of(table, &facts, 1);
 	const char *label, *value;
 
 	int a100 = gq_class_find(table, "A100");
 	assert_false(gq_node_snapshot_selector_for(s, a100, &label, &value));
 
 	/* nor one that has another value by now */
-	GQ_CLEANUP(gq_cleanup_node) struct gq_node *less =
-	    fixture_node("a", "nvidia.com/gpu.product=NVIDIA-A100", GPU8, "");
+	GQ_CLEANUP(gq_cleanup_node)
+	struct gq_node *less = fixture_node("a", "nvidia.com/gpu.product=NVIDIA-A100", GPU8, "");
 	const struct gq_node_facts changed = {less, before, "a"};
-	GQ_CLEANUP(gq_cleanup_node_snapshot) struct gq_node_snapshot *s2 =
-	    snapshot_of(table, &changed, 1);
+	GQ_CLEANUP(gq_cleanup_node_snapshot)
+	struct gq_node_snapshot *s2 = snapshot_of(table, &changed, 1);
 	assert_reads(table, s2, "a", "A100-80GB", 81920);
 	assert_false(gq_node_snapshot_selector_for(s2, a100, &label, &value));
 }
@@ -284,8 +284,8 @@ static void test_few_shapes(void **state)
 			       i % 5);
 		specs[i] = (struct fixture_spec){text[i][0], text[i][1], GPU8, ""};
 	}
-	GQ_CLEANUP(gq_cleanup_node_snapshot) struct gq_node_snapshot *s =
-	    fixture_snapshot(*state, specs, COUNT);
+	GQ_CLEANUP(gq_cleanup_node_snapshot)
+	struct gq_node_snapshot *s = fixture_snapshot(*state, specs, COUNT);
 	assert_non_null(s);
 	assert_int_equal(s->n_shapes, 5); /* the racks */
 }
