@@ -170,7 +170,7 @@ static int64_t cycle(struct gq_ledger *ledger, int i, int64_t *ret_rest_ns)
 	int64_t start = clock_ns();
 	const struct gq_create create = {.pod = pod,
 					 .request_uid = name,
-					 .user = "bench",
+					 .user = "system:serviceaccount:kube-system:job-controller",
 					 .now_ns = start,
 					 .deadline_ns = start + 10 * GQ_NS_PER_S,
 					 .reads = &reads};

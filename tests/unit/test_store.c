@@ -120,7 +120,7 @@ static void reserve(const char *name, const char *uid)
 		fail_msg("%s", err.msg);
 	const struct gq_create create = {.pod = pod,
 					 .request_uid = uid,
-					 .user = "jane",
+					 .user = "system:serviceaccount:kube-system:job-controller",
 					 .now_ns = app_time.mono_ns,
 					 .wall_s = app_time.wall_s,
 					 .deadline_ns = app_time.mono_ns + GQ_NS_PER_S};
