@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/pem.h"
 #include "informer/secret.h"
 
 enum {
@@ -51,16 +52,6 @@ GQ_DEFINE_CLEANUP(cleanup_curl_str, char, curl_free);
 GQ_DEFINE_CLEANUP(cleanup_easy, CURL, curl_easy_cleanup);
 GQ_DEFINE_CLEANUP(cleanup_slist, struct curl_slist, curl_slist_free_all);
 
-/* A key with a passphrase can't be used by a program that nobody watches. */
-static int no_passphrase(char *buf, int size, int writing, void *arg)
-{
-	(void)buf;
-	(void)size;
-	(void)writing;
-	(void)arg;
-	return -1;
-}
-
 /* pem wins over file; ret_pem is NULL when neither is given. */
 static int load_pem(const char *pem, const char *file, char **ret_pem, struct gq_err *err)
 {
@@ -82,7 +73,7 @@ static int load_pem(const char *pem, const char *file, char **ret_pem, struct gq
 static X509 *parse_certificate(const char *pem)
 {
 	GQ_CLEANUP(cleanup_bio) BIO *bio = BIO_new_mem_buf(pem, -1);
-	X509 *cert = bio ? PEM_read_bio_X509(bio, NULL, no_passphrase, NULL) : NULL;
+	X509 *cert = bio ? PEM_read_bio_X509(bio, NULL, gq_pem_no_passphrase, NULL) : NULL;
 
 	ERR_clear_error();
 	return cert;
@@ -91,7 +82,7 @@ static X509 *parse_certificate(const char *pem)
 static EVP_PKEY *parse_key(const char *pem)
 {
 	GQ_CLEANUP(cleanup_bio) BIO *bio = BIO_new_mem_buf(pem, -1);
-	EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, no_passphrase, NULL) : NULL;
+	EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, gq_pem_no_passphrase, NULL) : NULL;
 
 	ERR_clear_error();
 	return key;

@@ -11,6 +11,7 @@
 #include <openssl/ssl.h>
 
 #include "base/lock.h"
+#include "base/pem.h"
 
 #define FILE_MAX_BYTES (1u << 20)
 #define CHAIN_MAX 32
@@ -97,16 +98,6 @@ static int read_file(const char *path, BIO **ret_bio, struct gq_err *err)
 	return 0;
 }
 
-/* In place of OpenSSL's default, which would ask on the terminal. */
-static int no_passphrase(char *buf, int size, int writing, void *arg)
-{
-	(void)buf;
-	(void)size;
-	(void)writing;
-	(void)arg;
-	return -1;
-}
-
 static int read_certificates(const char *path, struct pair *pair, struct gq_err *err)
 {
 	BIO *bio GQ_CLEANUP(bio_done) = NULL;
@@ -116,13 +107,13 @@ static int read_certificates(const char *path, struct pair *pair, struct gq_err 
 	int code = read_file(path, &bio, err);
 	if (code)
 		return code;
-	pair->leaf = PEM_read_bio_X509(bio, NULL, no_passphrase, NULL);
+	pair->leaf = PEM_read_bio_X509(bio, NULL, gq_pem_no_passphrase, NULL);
 	if (!pair->leaf)
 		return gq_fail(err, GQ_EINVALID, "%s holds no PEM certificate", path);
 	pair->chain = sk_X509_new_null();
 	if (!pair->chain)
 		return gq_fail(err, GQ_ENOMEM, "out of memory reading %s", path);
-	while ((next = PEM_read_bio_X509(bio, NULL, no_passphrase, NULL))) {
+	while ((next = PEM_read_bio_X509(bio, NULL, gq_pem_no_passphrase, NULL))) {
 		if (sk_X509_num(pair->chain) >= CHAIN_MAX || !sk_X509_push(pair->chain, next)) {
 			X509_free(next);
 			return gq_fail(err, GQ_ETOOBIG, "%s holds more than %d certificates", path,
@@ -146,7 +137,7 @@ static int read_key(const char *path, struct pair *pair, struct gq_err *err)
 	int code = read_file(path, &bio, err);
 	if (code)
 		return code;
-	pair->key = PEM_read_bio_PrivateKey(bio, NULL, no_passphrase, NULL);
+	pair->key = PEM_read_bio_PrivateKey(bio, NULL, gq_pem_no_passphrase, NULL);
 	if (!pair->key)
 		return gq_fail(err, GQ_EINVALID, "%s holds no unencrypted PEM private key", path);
 	return 0;

@@ -366,4 +366,32 @@ static inline uint64_t counted_all(struct world *world)
 	return n;
 }
 
+/* cmocka leaves a failed test by a jump, so what a test made is freed here. */
+static struct world world;
+
+static inline int setup(void **state)
+{
+	(void)state;
+	world_init(&world, app_ledger(APP_POLICY));
+	return 0;
+}
+
+static inline int teardown(void **state)
+{
+	(void)state;
+	world_done(&world);
+	return 0;
+}
+
+#define POD(...) (&(struct pod_review){__VA_ARGS__})
+
+/* Allows a pod and forgets the request. */
+static inline void allow(const struct pod_review *p)
+{
+	struct gq_request *request = ask_pod(&world, p);
+
+	assert_allowed(request);
+	request_free(request);
+}
+
 #endif

@@ -4,7 +4,7 @@ function(gq_fail_alloc name)
   target_link_options(test_${name} PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc)
 endfunction()
 
-foreach(name buf clock err json_filter json_keys json_lex json_project lock log map utf8
+foreach(name buf clock err json_filter json_keys json_lex json_project lock log map pem utf8
     yaml_guard)
   gq_unit_test(${name} LINKS gq_base)
 endforeach()

@@ -8,39 +8,11 @@
 #include "tests/unit/admission_world.h"
 #include "tests/unit/fail_alloc.h"
 
-#define POD(...) (&(struct pod_review){__VA_ARGS__})
-
-/* cmocka leaves a failed test by a jump, so what a test made is freed here. */
-static struct world world;
-
-static int setup(void **state)
-{
-	(void)state;
-	world_init(&world, app_ledger(APP_POLICY));
-	return 0;
-}
-
 static int setup_empty(void **state)
 {
 	(void)state;
 	world_init(&world, gq_ledger_new(&(struct gq_ledger_options){0}));
 	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	world_done(&world);
-	return 0;
-}
-
-/* Allows a pod and forgets the request. */
-static void allow(const struct pod_review *p)
-{
-	struct gq_request *request = ask_pod(&world, p);
-
-	assert_allowed(request);
-	request_free(request);
 }
 
 static void routes(void **state)

@@ -10,22 +10,6 @@
 
 #define HEAD "{'apiVersion':'admission.k8s.io/v1','kind':'AdmissionReview','request':{'uid':'r',"
 
-static struct world world;
-
-static int setup(void **state)
-{
-	(void)state;
-	world_init(&world, app_ledger(APP_POLICY));
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	world_done(&world);
-	return 0;
-}
-
 /* text: bytes of the policy; NULL: the ConfigMap has another key. */
 static struct gq_request *ask_policy(const char *operation, const char *resource,
 				     const char *namespace_, const char *name, const char *text,

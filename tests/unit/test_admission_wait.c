@@ -8,33 +8,6 @@
 
 #include "tests/unit/admission_world.h"
 
-#define POD(...) (&(struct pod_review){__VA_ARGS__})
-
-static struct world world;
-
-static int setup(void **state)
-{
-	(void)state;
-	world_init(&world, app_ledger(APP_POLICY));
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	world_done(&world);
-	return 0;
-}
-
-/* Allows a pod and forgets the request. */
-static void allow(const struct pod_review *p)
-{
-	struct gq_request *request = ask_pod(&world, p);
-
-	assert_allowed(request);
-	request_free(request);
-}
-
 /* ---- waiting ---- */
 
 static void see(const char *uid, const char *name, const char *owner)
