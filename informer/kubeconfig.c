@@ -486,17 +486,28 @@ int gq_kubeconfig_parse(const char *path, const char *text, size_t len, const ch
 	quiet.fp = NULL;
 	quiet.output_fn = no_output;
 	quiet.colorize = false;
-	struct fy_diag *diag = config ? fy_diag_create(&quiet) : NULL;
-	if (!diag)
+	/* libfyaml reads memory that it never set when a block scalar ends without a line end */
+	size_t ended_len = len + (len && text[len - 1] != '\n');
+	char *ended = malloc(ended_len + 1);
+	struct fy_diag *diag = config && ended ? fy_diag_create(&quiet) : NULL;
+	if (!diag) {
+		free(ended);
 		return gq_fail(err, GQ_ENOMEM, "out of memory");
+	}
+	if (len)
+		memcpy(ended, text, len);
+	if (ended_len > len)
+		ended[len] = '\n';
+	ended[ended_len] = '\0';
 	fy_diag_set_collect_errors(diag, true);
 	const struct fy_parse_cfg parse = {.diag = diag, .flags = FYPCF_QUIET};
-	struct fy_document *doc = fy_document_build_from_string(&parse, text, len);
+	struct fy_document *doc = fy_document_build_from_string(&parse, ended, ended_len);
 	const struct reader reader = {.path = path, .config = config};
 	code = doc ? read_context(&reader, fy_document_root(doc), context, err)
 		   : syntax_error(path, diag, err);
 	fy_document_destroy(doc);
 	fy_diag_destroy(diag);
+	gq_secret_wipe(ended, ended_len);
 	if (code)
 		return code;
 	*ret_config = GQ_STEAL(config);
