@@ -241,7 +241,7 @@ static int sort_grants(struct gq_book *book)
 	const struct gq_policy *policy = book->policy;
 	const struct gq_grant **at;
 
-	book->grants = at = calloc(policy->n_grants + 1, sizeof *book->grants);
+	book->grants = at = calloc(policy->n_grants + 1, sizeof(const struct gq_grant *));
 	if (!at)
 		return GQ_ENOMEM;
 	for (size_t g = 0; g < policy->n_grants; g++)

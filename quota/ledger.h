@@ -56,10 +56,10 @@ void gq_ledger_node_gone(struct gq_ledger *ledger, const char *name);
  * matched again. Cheap when nothing changed. GQ_ENOMEM: the old snapshot stays, try again. */
 int gq_ledger_nodes_settle(struct gq_ledger *ledger, int64_t now_ns, struct gq_err *err);
 
-int gq_ledger_namespace_seen(struct gq_ledger *ledger, const struct gq_namespace *ns,
+int gq_ledger_namespace_seen(struct gq_ledger *ledger, const struct gq_namespace *object,
 			     int64_t now_ns, struct gq_err *err);
 /* A GET showed it: it counts only where the watch has shown nothing yet, since it may be older. */
-int gq_ledger_namespace_read(struct gq_ledger *ledger, const struct gq_namespace *ns,
+int gq_ledger_namespace_read(struct gq_ledger *ledger, const struct gq_namespace *object,
 			     int64_t now_ns, struct gq_err *err);
 void gq_ledger_namespace_gone(struct gq_ledger *ledger, const char *name);
 

@@ -211,7 +211,6 @@ struct gq_ledger {
 	 * the lock holds only while this stays. */
 	uint64_t generation;
 	uint64_t next_ticket;
-	uint64_t node_generation;
 	bool nodes_changed;
 	bool pending_stale; /* charges without a node are of an older snapshot */
 	uint64_t epoch[GQ_COLLECTIONS];

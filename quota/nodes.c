@@ -464,8 +464,7 @@ static int build(struct builder *b, const struct gq_node_facts *facts, size_t n_
 }
 
 int gq_node_snapshot_new(const struct gq_class_table *table, const struct gq_node_facts *facts,
-			 size_t n_facts, uint64_t generation,
-			 struct gq_node_snapshot **ret_snapshot, struct gq_err *err)
+			 size_t n_facts, struct gq_node_snapshot **ret_snapshot, struct gq_err *err)
 {
 	GQ_CLEANUP(gq_cleanup_node_snapshot) struct gq_node_snapshot *s = NULL;
 	GQ_CLEANUP(builder_done) struct builder b = {0};
@@ -477,7 +476,6 @@ int gq_node_snapshot_new(const struct gq_class_table *table, const struct gq_nod
 		return gq_fail(err, GQ_ENOMEM, "out of memory");
 	atomic_init(&s->refs, 1);
 	s->table = table;
-	s->generation = generation;
 	s->seed = gq_hash("nodes", 5);
 	b.s = s;
 	if (build(&b, facts, n_facts))
@@ -507,11 +505,6 @@ void gq_node_snapshot_unref(struct gq_node_snapshot *snapshot)
 	free(snapshot->heads);
 	free(snapshot->entries);
 	free(snapshot);
-}
-
-uint64_t gq_node_snapshot_generation(const struct gq_node_snapshot *snapshot)
-{
-	return snapshot->generation;
 }
 
 uint64_t gq_node_snapshot_fingerprint(const struct gq_node_snapshot *snapshot)

@@ -27,15 +27,13 @@ struct gq_node_snapshot;
 #define GQ_NODES_MAX 100000
 
 /* facts: borrowed during the call; nodes are referenced. table: borrowed for the snapshot's life
- * (hold the policy). generation: the caller's, handed back by gq_node_snapshot_generation().
- * Errors: GQ_ETOOBIG, GQ_ENOMEM. */
+ * (hold the policy). Errors: GQ_ETOOBIG, GQ_ENOMEM. */
 int gq_node_snapshot_new(const struct gq_class_table *table, const struct gq_node_facts *facts,
-			 size_t n_facts, uint64_t generation,
-			 struct gq_node_snapshot **ret_snapshot, struct gq_err *err);
+			 size_t n_facts, struct gq_node_snapshot **ret_snapshot,
+			 struct gq_err *err);
 struct gq_node_snapshot *gq_node_snapshot_ref(struct gq_node_snapshot *snapshot);
 void gq_node_snapshot_unref(struct gq_node_snapshot *snapshot);
 GQ_DEFINE_CLEANUP(gq_cleanup_node_snapshot, struct gq_node_snapshot, gq_node_snapshot_unref);
-uint64_t gq_node_snapshot_generation(const struct gq_node_snapshot *snapshot);
 
 /* A value that differs between two snapshots of one table as soon as some pod may have other
  * candidates (nodes, what selectors can tell of them, and how they are read); pending pods are

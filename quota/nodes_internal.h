@@ -38,7 +38,6 @@ struct gq_node_index_entry {
 struct gq_node_snapshot {
 	atomic_uint refs;
 	const struct gq_class_table *table;
-	uint64_t generation;
 	uint64_t fingerprint;
 	struct gq_node_known *known;
 	size_t n_known;

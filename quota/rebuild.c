@@ -54,13 +54,12 @@ static int snapshot_new(struct gq_ledger *ledger, const struct gq_policy *policy
 
 	gq_ledger_lock(ledger);
 	int code = facts_collect(ledger, &facts, &n);
-	uint64_t generation = ++ledger->node_generation;
 	if (!code)
 		ledger->nodes_changed = false;
 	gq_ledger_unlock(ledger);
 	if (code)
 		return gq_fail(err, code, "out of memory for a snapshot of the nodes");
-	code = gq_node_snapshot_new(policy->classes, facts, n, generation, ret_snapshot, err);
+	code = gq_node_snapshot_new(policy->classes, facts, n, ret_snapshot, err);
 	facts_free(facts, n);
 	if (code) {
 		gq_ledger_lock(ledger);

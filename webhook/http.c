@@ -209,7 +209,6 @@ static int judge_head(struct gq_http *http)
 		return status;
 	if (length && parser->content_length > http->limits.body_bytes)
 		return 413;
-	head.authorization = "";
 	head.content_length = length ? parser->content_length : 0;
 	head.chunked = http->chunked;
 	head.expect_continue = http->expect_continue && (http->chunked || head.content_length);

@@ -18,11 +18,10 @@ struct gq_http;
 /* Credentials are not read: nothing here asks who the client is. Pointers live until the message is
  * complete. */
 struct gq_http_head {
-	const char *method;        /* static */
-	const char *path;          /* of an origin-form or absolute-form target, never empty */
-	const char *query;         /* without '?', or "" */
-	const char *authorization; /* "" */
-	uint64_t content_length;   /* 0 when chunked */
+	const char *method;      /* static */
+	const char *path;        /* of an origin-form or absolute-form target, never empty */
+	const char *query;       /* without '?', or "" */
+	uint64_t content_length; /* 0 when chunked */
 	bool chunked;
 	bool expect_continue; /* the client waits for "100 Continue" */
 };

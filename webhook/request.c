@@ -99,8 +99,6 @@ int gq_request_take_head(struct gq_request *request, const struct gq_http_head *
 	gq_buf_append(strings, head->path, strlen(head->path) + 1);
 	request->query_at = strings->len;
 	gq_buf_append(strings, head->query, strlen(head->query) + 1);
-	request->authorization_at = strings->len;
-	gq_buf_append(strings, head->authorization, strlen(head->authorization) + 1);
 	if (strings->code)
 		return 503;
 	return gq_work_has_room(request->work, (size_t)head->content_length) ? 0 : 503;
@@ -218,11 +216,6 @@ bool gq_request_orphaned(const struct gq_request *request)
 	return atomic_load_explicit(&request->orphaned, memory_order_relaxed);
 }
 
-const char *gq_request_method(const struct gq_request *request)
-{
-	return request->method;
-}
-
 const char *gq_request_path(const struct gq_request *request)
 {
 	return request->strings.data;
@@ -231,11 +224,6 @@ const char *gq_request_path(const struct gq_request *request)
 const char *gq_request_query(const struct gq_request *request)
 {
 	return request->strings.data + request->query_at;
-}
-
-const char *gq_request_authorization(const struct gq_request *request)
-{
-	return request->strings.data + request->authorization_at;
 }
 
 const char *gq_request_body(const struct gq_request *request, size_t *ret_len)

@@ -25,8 +25,8 @@ struct gq_request {
 	int64_t due_ns; /* among the delayed */
 
 	const char *method;
-	struct gq_buf strings; /* path, query, authorization, each with its NUL */
-	size_t query_at, authorization_at;
+	struct gq_buf strings; /* path and query, each with its NUL */
+	size_t query_at;
 	char *body;
 	size_t body_len, body_cap;
 	uint64_t body_expected; /* Content-Length */

@@ -82,10 +82,8 @@ struct gq_server_stats {
 void gq_server_stats(const struct gq_server *server, struct gq_server_stats *ret_stats);
 
 /* What a handler may ask of a request. Pointers live until the answer. */
-const char *gq_request_method(const struct gq_request *request);
-const char *gq_request_path(const struct gq_request *request);          /* without query */
-const char *gq_request_query(const struct gq_request *request);         /* without '?', or "" */
-const char *gq_request_authorization(const struct gq_request *request); /* header, or "" */
+const char *gq_request_path(const struct gq_request *request);  /* without query */
+const char *gq_request_query(const struct gq_request *request); /* without '?', or "" */
 const char *gq_request_body(const struct gq_request *request, size_t *ret_len);
 int64_t gq_request_received_ns(const struct gq_request *request); /* monotonic, head complete */
 

@@ -111,7 +111,7 @@ static int bench(const struct gq_class_table *table, size_t n)
 		gq_node_snapshot_unref(s);
 		s = NULL;
 		start = now_s();
-		if (!facts || gq_node_snapshot_new(table, facts, n, 1, &s, NULL))
+		if (!facts || gq_node_snapshot_new(table, facts, n, &s, NULL))
 			goto out;
 		double took = now_s() - start;
 		best = took < best ? took : best;

@@ -90,7 +90,7 @@ static inline struct gq_node_snapshot *fixture_snapshot(const struct gq_class_ta
 			break;
 		facts[made] = (struct gq_node_facts){node, node, spec->name};
 	}
-	if (facts && made == n && gq_node_snapshot_new(table, facts, n, 1, &snapshot, &err))
+	if (facts && made == n && gq_node_snapshot_new(table, facts, n, &snapshot, &err))
 		(void)fprintf(stderr, "%s\n", err.msg);
 	for (size_t i = 0; facts && i < made; i++)
 		gq_node_unref(facts[i].node);

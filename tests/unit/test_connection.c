@@ -28,7 +28,7 @@ static void keeps_connections(void **state)
 	}
 	peer_puts(peer,
 		  "GET http://test:1/a?b=c HTTP/1.1\r\n" HOST "Authorization: Bearer t\r\n\r\n");
-	peer_expect(peer, 200, "GET /a ?b=c []");
+	peer_expect(peer, 200, "GET /a ?b=c");
 	assert_int_equal(peer_server_stats(&server).connections_total, 1);
 	peer_puts(peer, "GET /a HTTP/1.1\r\n" HOST "Connection: close\r\n\r\n");
 	struct peer_answer answer;
@@ -50,7 +50,7 @@ static void speaks_plain_http_for_metrics(void **state)
 	peer_server_start(&server, &options);
 	struct peer *peer = peer_connect_plain(server.metrics_port);
 	peer_puts(peer, GET("/metrics"));
-	peer_expect(peer, 200, "GET /metrics ? []");
+	peer_expect(peer, 200, "GET /metrics ?");
 	/* the server closes its side first, and waits for ours */
 	struct peer *last = peer_connect_plain(server.metrics_port);
 	peer_puts(last, "GET /metrics HTTP/1.1\r\n" HOST "Connection: close\r\n\r\n");
@@ -62,7 +62,7 @@ static void speaks_plain_http_for_metrics(void **state)
 	/* a client that closes its side still gets the answer */
 	peer_puts(peer, GET("/healthz"));
 	shutdown(peer->fd, SHUT_WR);
-	peer_expect(peer, 200, "GET /healthz ? []");
+	peer_expect(peer, 200, "GET /healthz ?");
 	peer_expect_end(peer);
 	peer_close(peer);
 	peer_server_stop(&server);
@@ -116,7 +116,7 @@ static void refuses_early(void **state)
 			assert_true(peer->got_notify);
 		} else {
 			peer_puts(peer, GET("/still"));
-			peer_expect(peer, 200, "GET /still ? []");
+			peer_expect(peer, 200, "GET /still ?");
 		}
 		peer_close(peer);
 	}
@@ -157,7 +157,7 @@ static void answers_pipelined_requests(size_t inline_below)
 				  "\r\n" GET("/missing") "POST /echo HTTP/1.1\r\n" HOST
 							 "Content-Length: 4\r\n\r\n4444" GET(
 							     "/5") "GET /6 HT");
-	peer_expect(peer, 200, "GET /1 ? []");
+	peer_expect(peer, 200, "GET /1 ?");
 	peer_server_wait_parked(&server, 1);
 	assert_int_equal(peer_server_handled(&server), 2);
 	/* more of it comes while the second is parked, over several records */
@@ -167,8 +167,8 @@ static void answers_pipelined_requests(size_t inline_below)
 	peer_expect(peer, 200, "parked");
 	peer_expect(peer, 404, NULL);
 	peer_expect(peer, 200, "4444");
-	peer_expect(peer, 200, "GET /5 ? []");
-	peer_expect(peer, 200, "GET /6 ? []");
+	peer_expect(peer, 200, "GET /5 ?");
+	peer_expect(peer, 200, "GET /6 ?");
 	struct peer_answer answer;
 	peer_read(peer, &answer);
 	assert_int_equal(answer.len, 100000);
@@ -433,8 +433,8 @@ static void does_not_spin_on_a_stalled_reader(void **state)
 	peer_read(stalled, &answer);
 	assert_int_equal(answer.len, 16000000);
 	free(answer.body);
-	peer_expect(stalled, 200, "GET /after ? []");
-	peer_expect(stalled, 200, "GET /more ? []");
+	peer_expect(stalled, 200, "GET /after ?");
+	peer_expect(stalled, 200, "GET /more ?");
 	peer_close(stalled);
 	peer_close(other);
 	peer_server_stop(&server);

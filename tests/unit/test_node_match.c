@@ -382,7 +382,7 @@ static void test_evidence(void **state)
 	const struct gq_node_facts facts[] = {{now, before, "a"}, {NULL, gone, "gone"}};
 	struct gq_node_snapshot *s = NULL;
 
-	assert_int_equal(gq_node_snapshot_new(*state, facts, 2, 1, &s, NULL), 0);
+	assert_int_equal(gq_node_snapshot_new(*state, facts, 2, &s, NULL), 0);
 	run_cases(*state, s, cases, N(cases));
 	gq_node_snapshot_unref(s);
 }

@@ -84,12 +84,10 @@ static struct gq_request *new_request(struct bench *bench, const char *path)
 
 	assert_non_null(request);
 	gq_request_reset(request);
-	assert_int_equal(gq_request_take_head(
-			     request,
-			     &(struct gq_http_head){
-				 .method = "POST", .path = path, .query = "", .authorization = ""},
-			     1),
-			 0);
+	assert_int_equal(
+	    gq_request_take_head(
+		request, &(struct gq_http_head){.method = "POST", .path = path, .query = ""}, 1),
+	    0);
 	request->handle = handle;
 	request->handle_arg = bench;
 	request->connection = bench;

@@ -21,6 +21,8 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
+#include "webhook/request.h"
+
 /* Whatever hangs fails after this long. */
 #define PATIENCE_S 20
 
@@ -120,9 +122,8 @@ static void echo(struct gq_request *request)
 		answer_text(request, 200, body, len);
 		return;
 	}
-	int n = snprintf(text, sizeof text, "%s %s ?%s [%s]", gq_request_method(request),
-			 gq_request_path(request), gq_request_query(request),
-			 gq_request_authorization(request));
+	int n = snprintf(text, sizeof text, "%s %s ?%s", request->method, gq_request_path(request),
+			 gq_request_query(request));
 	answer_text(request, 200, text, (size_t)n);
 }
 

@@ -38,7 +38,7 @@ struct peer_server {
 
 /* Options with a certificate, 127.0.0.1:0 for both listeners, and the handler below, to be adjusted
  * before peer_server_start():
- *   /echo         200 and the body, or "METHOD PATH ?QUERY [AUTHORIZATION]" when there is none
+ *   /echo         200 and the body, or "METHOD PATH ?QUERY" when there is none
  *   /big?N        N bytes of 'x'
  *   /park         kept in `parked`, answered by peer_server_release()
  *   /gate         waits for the gate, then as /echo
