@@ -85,7 +85,8 @@ static void add_warning(struct gq_verdict *verdict, const struct gq_buf *text)
 	if (verdict->n_warnings == GQ_WARNINGS_MAX)
 		return;
 	struct gq_buf *warning = &verdict->warnings[verdict->n_warnings];
-	*warning = GQ_BUF_INIT(1024);
+	*warning = GQ_BUF_INIT(2048);
+	gq_message_print(warning, GQ_LOCALE_EN, GQ_MSG_WARNING_PREFIX, NULL, 0);
 	if (gq_buf_append(warning, text->data ? text->data : "", text->len) == 0)
 		verdict->n_warnings++;
 }
@@ -195,6 +196,72 @@ static bool namespace_unknown(struct gq_ledger *ledger, const struct gq_create *
 	return false;
 }
 
+/* ---- rules about the pod alone ---- */
+
+static bool name_in(const char *const *names, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(names[i], name) == 0)
+			return true;
+	return false;
+}
+
+/* The most shares that the pod holds anywhere. */
+static int64_t most_shares(const struct gq_parts *parts, const struct gq_pod *pod)
+{
+	int64_t most = parts->n ? 0 : gq_demand_on(pod, 0).shares;
+
+	for (size_t i = 0; i < parts->n; i++)
+		most = gq_max64(most, parts->items[i].amount.shares);
+	return most;
+}
+
+/* The policy's own rule, which holds for tenants and others alike. Returns true when the verdict is
+ * made. */
+static bool check_pod_limit_rule(const struct view *view, const struct gq_pod *pod,
+				 const struct gq_parts *parts, struct gq_verdict *verdict)
+{
+	const struct gq_pod_limit_rule *rule = &view->policy->pod_limit;
+	int64_t asks = most_shares(parts, pod);
+
+	if (rule->mode == GQ_MODE_DISABLED || asks <= rule->shares ||
+	    name_in(rule->exempt_namespaces, rule->n_exempt_namespaces, pod->namespace_))
+		return false;
+	gq_explain_pod_limit(&verdict->message, NULL, rule->shares, asks);
+	return refuse_in_mode(verdict, rule->mode, GQ_REASON_POD_LIMIT);
+}
+
+static bool check_pod_limits(const struct view *view, const struct gq_pod *pod,
+			     const struct gq_parts *parts, struct gq_verdict *verdict)
+{
+	const struct gq_tenant *tenant = &view->policy->tenants[view->assign.tenant];
+	int64_t asks = most_shares(parts, pod);
+
+	if (asks > tenant->pod_limit_shares) {
+		gq_explain_pod_limit(&verdict->message, tenant->name, tenant->pod_limit_shares,
+				     asks);
+		if (refuse_in_mode(verdict, tenant->mode, GQ_REASON_POD_LIMIT))
+			return true;
+	}
+	return check_pod_limit_rule(view, pod, parts, verdict);
+}
+
+/* ---- the namespace's tenant ---- */
+
+/* A pod that nobody is charged for is held to the rules all the same. */
+static int check_uncharged(const struct view *view, const struct gq_pod *pod,
+			   struct gq_verdict *verdict)
+{
+	struct gq_parts parts GQ_CLEANUP(gq_parts_done) = {0};
+	struct gq_candidates candidates;
+
+	gq_node_snapshot_match(view->snapshot, pod, &candidates);
+	if (gq_parts_compute(view->policy, pod, &candidates, &parts))
+		return GQ_ENOMEM;
+	(void)check_pod_limit_rule(view, pod, &parts, verdict);
+	return 0;
+}
+
 /* Namespaces without a tenant. Returns true when the verdict is made. */
 static bool check_namespace(const struct view *view, const struct gq_create *create,
 			    struct gq_verdict *verdict)
@@ -219,53 +286,16 @@ static bool check_namespace(const struct view *view, const struct gq_create *cre
 			gq_explain_unassigned(&verdict->message, name);
 			(void)refuse_in_mode(verdict, view->policy->mode, GQ_REASON_UNASSIGNED);
 		}
+		if (verdict->kind != GQ_VERDICT_DENY &&
+		    check_uncharged(view, create->pod, verdict)) {
+			unavailable(verdict, GQ_REASON_OVERLOADED);
+			return true;
+		}
 		if (verdict->kind != GQ_VERDICT_DENY)
 			answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_UNASSIGNED);
 		return true;
 	case GQ_ASSIGN_TENANT:
 		break;
-	}
-	return false;
-}
-
-/* ---- rules about the pod alone ---- */
-
-static bool name_in(const char *const *names, size_t n, const char *name)
-{
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(names[i], name) == 0)
-			return true;
-	return false;
-}
-
-/* The most shares that the pod holds anywhere. */
-static int64_t most_shares(const struct gq_parts *parts, const struct gq_pod *pod)
-{
-	int64_t most = parts->n ? 0 : gq_demand_on(pod, 0).shares;
-
-	for (size_t i = 0; i < parts->n; i++)
-		most = gq_max64(most, parts->items[i].amount.shares);
-	return most;
-}
-
-static bool check_pod_limits(const struct view *view, const struct gq_pod *pod,
-			     const struct gq_parts *parts, struct gq_verdict *verdict)
-{
-	const struct gq_tenant *tenant = &view->policy->tenants[view->assign.tenant];
-	const struct gq_pod_limit_rule *rule = &view->policy->pod_limit;
-	int64_t asks = most_shares(parts, pod);
-
-	if (asks > tenant->pod_limit_shares) {
-		gq_explain_pod_limit(&verdict->message, tenant->name, tenant->pod_limit_shares,
-				     asks);
-		if (refuse_in_mode(verdict, tenant->mode, GQ_REASON_POD_LIMIT))
-			return true;
-	}
-	if (rule->mode != GQ_MODE_DISABLED && asks > rule->shares &&
-	    !name_in(rule->exempt_namespaces, rule->n_exempt_namespaces, pod->namespace_)) {
-		gq_explain_pod_limit(&verdict->message, NULL, rule->shares, asks);
-		if (refuse_in_mode(verdict, rule->mode, GQ_REASON_POD_LIMIT))
-			return true;
 	}
 	return false;
 }

@@ -332,8 +332,12 @@ static void find_other_class(const struct gq_book *book, const struct gq_slot *s
 		facts->narrows = true;
 		return;
 	}
+	const struct gq_book_tenant *owner = &book->tenants[tenant];
+	const struct gq_class_set *allowed =
+	    owner->spec->unlisted_allow ? gq_class_leaves(book->policy->classes, GQ_CLASS_ANY)
+					: &owner->listed;
 	for (size_t i = 0; i < sizeof others.bits / sizeof others.bits[0]; i++)
-		others.bits[i] = book->tenants[tenant].listed.bits[i] & ~own.bits[i];
+		others.bits[i] = allowed->bits[i] & ~own.bits[i];
 	(void)find_leaf(book, slot, tenant, pod, &others, wall_s, facts);
 }
 

@@ -39,6 +39,7 @@ static const char *const english[GQ_MSG_COUNT] = {
     [GQ_MSG_SURGE] =
 	"{owner} starts new pods before it ends old ones, which needs more GPUs than it holds: in "
 	"the strategy of its Deployment set maxSurge to 0 and maxUnavailable to 1.",
+    [GQ_MSG_WARNING_PREFIX] = "Would be refused in mode enforce: ",
     [GQ_MSG_UNLISTED] =
 	"{tenant} has no quota for GPUs of class {class}, only for {listed}: choose one of those "
 	"with a nodeSelector, or ask who runs the cluster for a quota of {class}.",

@@ -41,6 +41,8 @@ enum gq_locale { GQ_LOCALE_EN, GQ_LOCALE_COUNT };
 	X(FIT_NARROW, "classes label value")                                                       \
 	X(FIT_NONE, "")                                                                            \
 	X(SURGE, "owner")                                                                          \
+	/* in front of a refusal that only warns */                                                \
+	X(WARNING_PREFIX, "")                                                                      \
 	/* other refusals. UNLISTED: listed are the classes that tenant has quota for; NONE: */    \
 	/* there are none. */                                                                      \
 	X(UNLISTED, "tenant class listed")                                                         \

@@ -48,6 +48,10 @@ static int copy_tenant(const struct gq_book *book, size_t t, int64_t now_ns, int
 		copy->class_name = gq_class_name(book->policy->classes, limit->class_id);
 		copy->most = gq_book_most(limit, from, wall_s);
 		memcpy(copy->used, limit->used.by, sizeof copy->used);
+		/* a device whose memory nobody knows */
+		for (int s = 0; s < GQ_STATES; s++)
+			if (copy->used[s].memory_mib >= GQ_CHARGE_CAP)
+				copy->used[s].memory_mib = GQ_UNLIMITED;
 		double since_s = (double)(now_ns - limit->bound_since_ns) / (double)GQ_NS_PER_S;
 		double shares =
 		    limit->bound_share_s +

@@ -299,6 +299,35 @@ static void pod_limit_that_warns(void **state)
 	world_free(w);
 }
 
+/* The rule holds for pods that nobody is charged for, too. */
+static void pod_limit_without_a_tenant(void **state)
+{
+	struct world *w =
+	    world_new("unassigned: allow\n"
+		      "rules: {podLimit: {mode: enforce, gpus: 4, "
+		      "exemptNamespaces: [free]}}\n" TEAM_A "    quota: {A100: {gpus: 8}}\n");
+
+	(void)state;
+	ALLOWED(w, .ns = "nobody", .name = "p", .gpus = 4, .product = A100_80);
+	DENIED(w, GQ_REASON_POD_LIMIT, "One pod of this cluster may ask for at most 4 GPUs",
+	       .ns = "nobody", .name = "q", .gpus = 5, .product = A100_80);
+	ALLOWED(w, .ns = "free", .name = "q", .gpus = 5, .product = A100_80);
+	world_free(w);
+}
+
+/* A class without a limit is free where the tenant allows it. */
+static void advice_of_an_unlisted_class(void **state)
+{
+	struct world *w = world_new(TEAM_A "    unlisted: allow\n    quota: {A100: {gpus: 1}}\n");
+
+	(void)state;
+	DENIED(w, GQ_REASON_OVER_LIMIT,
+	       "or on H100-80GB (unlimited free): nodeSelector nvidia.com/gpu.product=", .gpus = 2,
+	       .product = A100_80);
+	ALLOWED(w, .gpus = 2, .product = H100);
+	world_free(w);
+}
+
 static void modes(void **state)
 {
 	struct world *w =
@@ -308,9 +337,10 @@ static void modes(void **state)
 	assert_int_equal(CREATE(w, .gpus = 2, .product = A100_80), GQ_VERDICT_ALLOW);
 	assert_int_equal(w->verdict.reason, GQ_REASON_OVER_LIMIT);
 	assert_int_equal(w->verdict.n_warnings, 2);
-	assert_string_equal(w->verdict.warnings[0].data,
-			    "team-a may hold 1 A100 GPU and holds 0 (0 bound, 0 pending, 0 "
-			    "reserved); this pod asks for 2: 1 too many.");
+	assert_string_equal(
+	    w->verdict.warnings[0].data,
+	    "Would be refused in mode enforce: team-a may hold 1 A100 GPU and holds "
+	    "0 (0 bound, 0 pending, 0 reserved); this pod asks for 2: 1 too many.");
 	assert_non_null(strstr(w->verdict.warnings[1].data, "10Gi of A100 memory"));
 	assert_int_equal(w->verdict.audit.len, 0);
 	/* charged all the same */
@@ -726,6 +756,8 @@ int main(void)
 	    cmocka_unit_test(ambiguous_namespace),
 	    cmocka_unit_test(pod_limits),
 	    cmocka_unit_test(pod_limit_that_warns),
+	    cmocka_unit_test(pod_limit_without_a_tenant),
+	    cmocka_unit_test(advice_of_an_unlisted_class),
 	    cmocka_unit_test(modes),
 	    cmocka_unit_test(grants_end),
 	    cmocka_unit_test(memory_limits),

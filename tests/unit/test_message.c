@@ -108,7 +108,8 @@ static void sentences(void **state)
 	for (int id = 0; id < GQ_MSG_COUNT; id++) {
 		const char *t = gq_message_template(GQ_LOCALE_EN, (enum gq_message_id)id);
 		bool phrase = id >= GQ_MSG_GPUS_ONE || id == GQ_MSG_STATES ||
-			      id == GQ_MSG_STATES_TERMINATING || id == GQ_MSG_POLICY_INVALID;
+			      id == GQ_MSG_STATES_TERMINATING || id == GQ_MSG_POLICY_INVALID ||
+			      id == GQ_MSG_WARNING_PREFIX;
 		if (!phrase && t[strlen(t) - 1] != '.')
 			fail_msg("%s does not end with a full stop: %s",
 				 gq_message_name((enum gq_message_id)id), t);
