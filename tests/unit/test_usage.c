@@ -107,6 +107,25 @@ static void seconds_when_clocks_are_late(void **state)
 	world_free(w);
 }
 
+/* Of a device that no label and no table knows, the memory is not a large number but none at all.
+ */
+static void memory_that_nobody_knows(void **state)
+{
+	struct world *w = world_new("tenants: [{name: team-a, namespaces: [a-train], "
+				    "quota: {\"*\": {gpus: 8}}}]\n");
+	struct gq_usage usage;
+
+	(void)state;
+	RUN(w, .name = "p1", .product = "NVIDIA-FOO-9000");
+	RUN(w, .name = "p2", .gpus = 1, .product = A100_80);
+	assert_int_equal(gq_ledger_usage(w->ledger, w->now_ns, w->wall_s, &usage, NULL), 0);
+	assert_true(usage.tenants[0].limits[0].used[GQ_STATE_PENDING].memory_mib == GQ_UNLIMITED);
+	assert_true(gq_usage_used(&usage.tenants[0].limits[0]).memory_mib == GQ_UNLIMITED);
+	gq_usage_done(&usage);
+	assert_usage(w, "team-a", "*", "2/8 b0 p2 r0 t0");
+	world_free(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -114,6 +133,7 @@ int main(void)
 	    cmocka_unit_test(a_copy),
 	    cmocka_unit_test(before_a_policy),
 	    cmocka_unit_test(seconds_when_clocks_are_late),
+	    cmocka_unit_test(memory_that_nobody_knows),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
