@@ -18,100 +18,6 @@
 /* The world changed between matching and charging so often that somebody else should get a turn. */
 #define REVALIDATE_MAX 16
 
-const char *gq_reason_name(enum gq_reason reason)
-{
-	static const char *const names[GQ_REASON_COUNT] = {
-	    [GQ_REASON_NO_GPU] = "no_gpu",
-	    [GQ_REASON_FITS] = "fits",
-	    [GQ_REASON_EXEMPT] = "exempt",
-	    [GQ_REASON_UNASSIGNED] = "unassigned",
-	    [GQ_REASON_OVER_LIMIT] = "over_limit",
-	    [GQ_REASON_UNLISTED] = "unlisted",
-	    [GQ_REASON_AMBIGUOUS_NAMESPACE] = "ambiguous_namespace",
-	    [GQ_REASON_AMBIGUOUS_CLASS] = "ambiguous_class",
-	    [GQ_REASON_POD_LIMIT] = "pod_limit",
-	    [GQ_REASON_UNSUPPORTED] = "unsupported",
-	    [GQ_REASON_BAD_QUANTITY] = "bad_quantity",
-	    [GQ_REASON_CLAIM] = "claim",
-	    [GQ_REASON_OWNER_ATTEMPTS] = "owner_attempts",
-	    [GQ_REASON_REQUEST_UID] = "request_uid",
-	    [GQ_REASON_NOT_SYNCED] = "not_synced",
-	    [GQ_REASON_TOO_LATE] = "too_late",
-	    [GQ_REASON_OVERLOADED] = "overloaded",
-	    [GQ_REASON_BAD_REVIEW] = "bad_review",
-	    [GQ_REASON_POLICY] = "policy",
-	    [GQ_REASON_NOT_OURS] = "not_ours",
-	};
-
-	return names[reason];
-}
-
-void gq_verdict_done(struct gq_verdict *verdict)
-{
-	gq_buf_done(&verdict->message);
-	gq_buf_done(&verdict->audit);
-	for (size_t i = 0; i < GQ_WARNINGS_MAX; i++)
-		gq_buf_done(&verdict->warnings[i]);
-	gq_policy_unref(verdict->policy);
-	*verdict = GQ_VERDICT_INIT;
-}
-
-static int answer(struct gq_verdict *verdict, enum gq_verdict_kind kind, enum gq_reason reason)
-{
-	verdict->kind = kind;
-	verdict->reason = reason;
-	return 0;
-}
-
-static int unavailable(struct gq_verdict *verdict, enum gq_reason reason)
-{
-	enum gq_message_id id = reason == GQ_REASON_TOO_LATE     ? GQ_MSG_TOO_LATE
-				: reason == GQ_REASON_OVERLOADED ? GQ_MSG_OVERLOADED
-								 : GQ_MSG_NOT_SYNCED;
-
-	gq_buf_reset(&verdict->message);
-	gq_message_print(&verdict->message, GQ_LOCALE_EN, id, NULL, 0);
-	return answer(verdict, GQ_VERDICT_UNAVAILABLE, reason);
-}
-
-static int wait(struct gq_verdict *verdict, int64_t wait_ns)
-{
-	verdict->wait_ns = wait_ns;
-	return answer(verdict, GQ_VERDICT_WAIT, GQ_REASON_OWNER_ATTEMPTS);
-}
-
-static void add_warning(struct gq_verdict *verdict, const struct gq_buf *text)
-{
-	if (verdict->n_warnings == GQ_WARNINGS_MAX)
-		return;
-	struct gq_buf *warning = &verdict->warnings[verdict->n_warnings];
-	*warning = GQ_BUF_INIT(2048);
-	gq_message_print(warning, GQ_LOCALE_EN, GQ_MSG_WARNING_PREFIX, NULL, 0);
-	if (gq_buf_append(warning, text->data ? text->data : "", text->len) == 0)
-		verdict->n_warnings++;
-}
-
-/* A refusal in the mode of whoever makes it: refused, warned about, or only noted. The text is in
- * verdict->message. Returns whether the pod is refused. */
-static bool refuse_in_mode(struct gq_verdict *verdict, enum gq_mode mode, enum gq_reason reason)
-{
-	if (mode == GQ_MODE_ENFORCE) {
-		answer(verdict, GQ_VERDICT_DENY, reason);
-		return true;
-	}
-	if (mode == GQ_MODE_WARN) {
-		add_warning(verdict, &verdict->message);
-	} else if (mode == GQ_MODE_AUDIT) {
-		if (verdict->audit.len)
-			gq_buf_puts(&verdict->audit, "\n");
-		gq_buf_append(&verdict->audit, verdict->message.data ? verdict->message.data : "",
-			      verdict->message.len);
-	}
-	verdict->reason = reason;
-	gq_buf_reset(&verdict->message);
-	return false;
-}
-
 /* What a decision works on without the lock; holds while ledger->generation stays. */
 struct view {
 	uint64_t generation;
@@ -176,7 +82,7 @@ static bool namespace_unknown(struct gq_ledger *ledger, const struct gq_create *
 		? gq_reads_get(create->reads, GQ_READ_NAMESPACE, path, gq_namespace_keep)
 		: NULL;
 	if (read && !read->done) {
-		answer(verdict, GQ_VERDICT_READ, GQ_REASON_NOT_SYNCED);
+		gq_verdict_answer(verdict, GQ_VERDICT_READ, GQ_REASON_NOT_SYNCED);
 		return true;
 	}
 	if (!read || read->code == GQ_ENOTFOUND) {
@@ -184,7 +90,7 @@ static bool namespace_unknown(struct gq_ledger *ledger, const struct gq_create *
 		return false;
 	}
 	if (read->code || namespace_read(ledger, read, create->now_ns, &err)) {
-		unavailable(verdict, GQ_REASON_NOT_SYNCED);
+		gq_verdict_unavailable(verdict, GQ_REASON_NOT_SYNCED);
 		return true;
 	}
 	view_done(view);
@@ -228,7 +134,7 @@ static bool check_pod_limit_rule(const struct view *view, const struct gq_pod *p
 	    name_in(rule->exempt_namespaces, rule->n_exempt_namespaces, pod->namespace_))
 		return false;
 	gq_explain_pod_limit(&verdict->message, NULL, rule->shares, asks);
-	return refuse_in_mode(verdict, rule->mode, GQ_REASON_POD_LIMIT);
+	return gq_verdict_refuse(verdict, rule->mode, GQ_REASON_POD_LIMIT);
 }
 
 static bool check_pod_limits(const struct view *view, const struct gq_pod *pod,
@@ -240,7 +146,7 @@ static bool check_pod_limits(const struct view *view, const struct gq_pod *pod,
 	if (asks > tenant->pod_limit_shares) {
 		gq_explain_pod_limit(&verdict->message, tenant->name, tenant->pod_limit_shares,
 				     asks);
-		if (refuse_in_mode(verdict, tenant->mode, GQ_REASON_POD_LIMIT))
+		if (gq_verdict_refuse(verdict, tenant->mode, GQ_REASON_POD_LIMIT))
 			return true;
 	}
 	return check_pod_limit_rule(view, pod, parts, verdict);
@@ -271,28 +177,28 @@ static bool check_namespace(const struct view *view, const struct gq_create *cre
 
 	switch (assign->kind) {
 	case GQ_ASSIGN_EXEMPT:
-		answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_EXEMPT);
+		gq_verdict_answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_EXEMPT);
 		return true;
 	case GQ_ASSIGN_AMBIGUOUS:
 		gq_explain_ambiguous_namespace(&verdict->message, name,
 					       tenant_name(view, assign->first),
 					       tenant_name(view, assign->second));
-		if (!refuse_in_mode(verdict, view->policy->mode, GQ_REASON_AMBIGUOUS_NAMESPACE))
-			answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_AMBIGUOUS_NAMESPACE);
+		if (!gq_verdict_refuse(verdict, view->policy->mode, GQ_REASON_AMBIGUOUS_NAMESPACE))
+			gq_verdict_answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_AMBIGUOUS_NAMESPACE);
 		return true;
 	case GQ_ASSIGN_NONE:
 	case GQ_ASSIGN_UNKNOWN:
 		if (!view->policy->unassigned_allow) {
 			gq_explain_unassigned(&verdict->message, name);
-			(void)refuse_in_mode(verdict, view->policy->mode, GQ_REASON_UNASSIGNED);
+			(void)gq_verdict_refuse(verdict, view->policy->mode, GQ_REASON_UNASSIGNED);
 		}
 		if (verdict->kind != GQ_VERDICT_DENY &&
 		    check_uncharged(view, create->pod, verdict)) {
-			unavailable(verdict, GQ_REASON_OVERLOADED);
+			gq_verdict_unavailable(verdict, GQ_REASON_OVERLOADED);
 			return true;
 		}
 		if (verdict->kind != GQ_VERDICT_DENY)
-			answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_UNASSIGNED);
+			gq_verdict_answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_UNASSIGNED);
 		return true;
 	case GQ_ASSIGN_TENANT:
 		break;
@@ -322,21 +228,21 @@ static bool check_countable(const struct view *view, const struct gq_create *cre
 	if (pod->problem.kind != GQ_PROBLEM_NONE) {
 		bool quantity = pod->problem.kind == GQ_PROBLEM_BAD_QUANTITY;
 		gq_explain_problem(&verdict->message, pod);
-		if (refuse_in_mode(verdict, mode,
-				   quantity ? GQ_REASON_BAD_QUANTITY : GQ_REASON_UNSUPPORTED))
+		if (gq_verdict_refuse(verdict, mode,
+				      quantity ? GQ_REASON_BAD_QUANTITY : GQ_REASON_UNSUPPORTED))
 			return true;
 	}
 	if (pod->n_claims == 0 && pod->n_device_classes == 0)
 		return false;
 	switch (gq_claims_check(pod, create->reads, &verdict->message)) {
 	case GQ_CLAIMS_READ:
-		answer(verdict, GQ_VERDICT_READ, GQ_REASON_CLAIM);
+		gq_verdict_answer(verdict, GQ_VERDICT_READ, GQ_REASON_CLAIM);
 		return true;
 	case GQ_CLAIMS_FAILED:
-		unavailable(verdict, GQ_REASON_CLAIM);
+		gq_verdict_unavailable(verdict, GQ_REASON_CLAIM);
 		return true;
 	case GQ_CLAIMS_REFUSED:
-		return refuse_in_mode(verdict, mode, GQ_REASON_CLAIM);
+		return gq_verdict_refuse(verdict, mode, GQ_REASON_CLAIM);
 	case GQ_CLAIMS_HARMLESS:
 		break;
 	}
@@ -413,16 +319,16 @@ static bool check_attempts(struct gq_ledger *ledger, const struct gq_create *cre
 
 	if (attempts.absent >= maker->most_absent) {
 		gq_explain_attempts(&verdict->message, create->pod, &attempts);
-		answer(verdict, GQ_VERDICT_DENY, GQ_REASON_OWNER_ATTEMPTS);
+		gq_verdict_answer(verdict, GQ_VERDICT_DENY, GQ_REASON_OWNER_ATTEMPTS);
 		return true;
 	}
 	if (attempts.old >= maker->most_absent) { /* the API server is being asked */
-		wait(verdict, PROBE_WAIT_NS);
+		gq_verdict_wait(verdict, PROBE_WAIT_NS);
 		return true;
 	}
 	if (maker->most_unseen && attempts.unseen >= maker->most_unseen) {
 		gq_reserve_hurry(ledger, maker->key.data, create->now_ns);
-		wait(verdict, WATCH_WAIT_NS);
+		gq_verdict_wait(verdict, WATCH_WAIT_NS);
 		return true;
 	}
 	return false;
@@ -447,13 +353,6 @@ static int set_makers(struct gq_ledger *ledger, struct gq_charge *charge,
 	return 0;
 }
 
-static void admit(const struct gq_ledger *ledger, struct gq_charge *charge,
-		  const struct gq_parts *parts)
-{
-	for (size_t i = 0; i < parts->n; i++)
-		gq_charge_admit(ledger, charge, parts->items[i].class_id);
-}
-
 /* Makes the charge. 0 or GQ_ENOMEM, which leaves nothing behind. */
 static int charge_make(struct gq_ledger *ledger, const struct gq_create *create,
 		       struct gq_parts *parts, const struct maker makers[GQ_MAKERS],
@@ -465,7 +364,7 @@ static int charge_make(struct gq_ledger *ledger, const struct gq_create *create,
 		return GQ_ENOMEM;
 	charge->answered_ns = create->now_ns;
 	charge->admitted_known = true;
-	admit(ledger, charge, parts);
+	gq_charge_admit(ledger, charge, parts);
 	if (set_makers(ledger, charge, makers) || gq_reserve_set_ticket(ledger, charge) ||
 	    gq_reserve_set_request(ledger, charge, create->request_uid))
 		goto fail;
@@ -500,7 +399,7 @@ static bool check_again(struct gq_ledger *ledger, const struct gq_create *create
 	if (request && request != charge) {
 		gq_message_print(&verdict->message, GQ_LOCALE_EN, GQ_MSG_REQUEST_UID_REUSED, NULL,
 				 0);
-		answer(verdict, GQ_VERDICT_DENY, GQ_REASON_REQUEST_UID);
+		gq_verdict_answer(verdict, GQ_VERDICT_DENY, GQ_REASON_REQUEST_UID);
 		return true;
 	}
 	if (!charge)
@@ -508,13 +407,8 @@ static bool check_again(struct gq_ledger *ledger, const struct gq_create *create
 	if (charge->state == GQ_STATE_RESERVED && !charge->proposed)
 		gq_reserve_wait(ledger, charge, create->now_ns);
 	verdict->ticket = charge->ticket;
-	answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_FITS);
+	gq_verdict_answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_FITS);
 	return true;
-}
-
-static enum gq_reason finding_reason(const struct gq_finding *finding)
-{
-	return finding->kind == GQ_FINDING_UNLISTED ? GQ_REASON_UNLISTED : GQ_REASON_OVER_LIMIT;
 }
 
 enum outcome { OUTCOME_DONE, OUTCOME_AGAIN, OUTCOME_NOMEM };
@@ -541,7 +435,7 @@ static enum outcome decide_locked(struct gq_ledger *ledger, const struct gq_crea
 	if (refusal) {
 		gq_fit_facts(ledger, ledger->cur, ns, slot, tenant, pod, parts, refusal,
 			     create->wall_s, facts);
-		answer(verdict, GQ_VERDICT_DENY, finding_reason(refusal));
+		gq_verdict_answer(verdict, GQ_VERDICT_DENY, gq_finding_reason(refusal));
 		return OUTCOME_DONE;
 	}
 	bool enforced = strictest_mode(view->policy, tenant) == GQ_MODE_ENFORCE;
@@ -551,8 +445,8 @@ static enum outcome decide_locked(struct gq_ledger *ledger, const struct gq_crea
 		if (charge_make(ledger, create, parts, makers, &verdict->ticket))
 			return OUTCOME_NOMEM;
 	}
-	answer(verdict, GQ_VERDICT_ALLOW,
-	       findings->n ? finding_reason(&findings->items[0]) : GQ_REASON_FITS);
+	gq_verdict_answer(verdict, GQ_VERDICT_ALLOW,
+			  findings->n ? gq_finding_reason(&findings->items[0]) : GQ_REASON_FITS);
 	return OUTCOME_DONE;
 }
 
@@ -575,8 +469,8 @@ static void print_findings(const struct view *view, const struct gq_create *crea
 	for (size_t i = 0; verdict->kind == GQ_VERDICT_ALLOW && i < findings->n; i++) {
 		gq_explain_short(&verdict->message, &about, &findings->items[i],
 				 view->assign.tenant);
-		(void)refuse_in_mode(verdict, findings->items[i].mode,
-				     finding_reason(&findings->items[i]));
+		(void)gq_verdict_refuse(verdict, findings->items[i].mode,
+					gq_finding_reason(&findings->items[i]));
 	}
 }
 
@@ -602,8 +496,8 @@ static enum outcome decide_in_view(struct gq_ledger *ledger, const struct gq_cre
 		return OUTCOME_DONE;
 	if (view->policy->ambiguous_deny && lands_on_several(view, &parts)) {
 		gq_explain_ambiguous_class(&verdict->message, &about, view->assign.tenant, &parts);
-		if (refuse_in_mode(verdict, view->policy->tenants[view->assign.tenant].mode,
-				   GQ_REASON_AMBIGUOUS_CLASS))
+		if (gq_verdict_refuse(verdict, view->policy->tenants[view->assign.tenant].mode,
+				      GQ_REASON_AMBIGUOUS_CLASS))
 			return OUTCOME_DONE;
 	}
 	gq_ledger_lock(ledger);
@@ -619,17 +513,17 @@ int gq_decide_create(struct gq_ledger *ledger, const struct gq_create *create,
 		     struct gq_verdict *verdict, struct gq_err *err)
 {
 	if (!gq_pod_asks_for_gpu(create->pod))
-		return answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_NO_GPU);
+		return gq_verdict_answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_NO_GPU);
 	for (int tries = 0; tries < REVALIDATE_MAX; tries++) {
 		struct view view GQ_CLEANUP(view_done) = {0};
 		gq_verdict_done(verdict);
 		if (create->now_ns >= create->deadline_ns)
-			return unavailable(verdict, GQ_REASON_TOO_LATE);
+			return gq_verdict_unavailable(verdict, GQ_REASON_TOO_LATE);
 		gq_ledger_lock(ledger);
 		bool ready = view_take(ledger, create->pod->namespace_, &view);
 		gq_ledger_unlock(ledger);
 		if (!ready)
-			return unavailable(verdict, GQ_REASON_NOT_SYNCED);
+			return gq_verdict_unavailable(verdict, GQ_REASON_NOT_SYNCED);
 		if (view.assign.kind == GQ_ASSIGN_UNKNOWN &&
 		    namespace_unknown(ledger, create, verdict, &view))
 			return 0;
@@ -648,159 +542,5 @@ int gq_decide_create(struct gq_ledger *ledger, const struct gq_create *create,
 			break;
 		}
 	}
-	return unavailable(verdict, GQ_REASON_OVERLOADED);
-}
-
-/* ---- bindings ---- */
-
-/* The one of the pods of a name that a binding without uid means: the pod that exists, before one
- * that was only asked for; the youngest of these. */
-static struct gq_charge *find_bindable(const struct gq_slot *slot)
-{
-	struct gq_charge *reserved = NULL;
-
-	for (const struct gq_list *at = slot->charges.prev; at != &slot->charges; at = at->prev) {
-		struct gq_charge *charge = gq_list_entry(at, struct gq_charge, in_slot);
-		if (charge->state == GQ_STATE_PENDING)
-			return charge;
-		if (charge->state == GQ_STATE_RESERVED && !reserved)
-			reserved = charge;
-	}
-	return reserved;
-}
-
-static struct gq_charge *find_bound_charge(struct gq_ledger *ledger,
-					   const struct gq_binding *binding)
-{
-	struct gq_charge *charge = NULL;
-
-	if (binding->uid[0]) {
-		charge = gq_map_get(ledger->charges, binding->uid, strlen(binding->uid));
-	} else {
-		const struct gq_slot *slot =
-		    gq_ledger_slot_find(ledger, binding->namespace_, binding->name);
-		if (slot)
-			charge = find_bindable(slot);
-	}
-	/* already on a node: the API server refuses to bind it again */
-	return charge && !charge->pod->node_name[0] ? charge : NULL;
-}
-
-/* Charges the class of the node besides, until the pod is seen there. */
-static int bind_charge(struct gq_ledger *ledger, struct gq_charge *charge,
-		       const struct gq_binding *binding)
-{
-	char *node = strdup(binding->node);
-
-	if (!node)
-		return GQ_ENOMEM;
-	gq_ledger_uncount(ledger, charge->slot, binding->now_ns);
-	char *old = charge->bind_node;
-	charge->bind_node = node;
-	int code = gq_ledger_charge_refresh(ledger, charge);
-	if (code) {
-		charge->bind_node = old;
-		old = node;
-	}
-	gq_ledger_count(ledger, charge->slot, binding->now_ns);
-	free(old);
-	if (!code && !charge->proposed)
-		gq_reserve_wait(ledger, charge, binding->now_ns);
-	return code;
-}
-
-/* What the charge holds by right: not what its selectors, its tolerations or new nodes have added
- * since it was allowed. */
-static int admitted_parts(const struct gq_charge *charge, unsigned bank, struct gq_parts *ret_parts)
-{
-	size_t n = 0;
-
-	if (gq_parts_merge(ret_parts, &charge->parts[bank]))
-		return GQ_ENOMEM;
-	for (size_t i = 0; i < ret_parts->n; i++)
-		if (!charge->admitted_known ||
-		    gq_class_set_has(&charge->admitted[bank], ret_parts->items[i].class_id))
-			ret_parts->items[n++] = ret_parts->items[i];
-	ret_parts->n = n;
-	return 0;
-}
-
-struct bind_result {
-	struct gq_findings findings;
-	struct gq_pod *pod;
-	struct gq_policy *policy;
-	struct gq_node_snapshot *snapshot;
-	int tenant;
-};
-
-static int decide_bind_locked(struct gq_ledger *ledger, const struct gq_binding *binding,
-			      struct gq_charge *charge, struct bind_result *result)
-{
-	struct gq_book *book = ledger->cur;
-	struct gq_parts node_parts GQ_CLEANUP(gq_parts_done) = {0};
-	struct gq_parts had GQ_CLEANUP(gq_parts_done) = {0};
-	struct gq_parts merged GQ_CLEANUP(gq_parts_done) = {0};
-	struct gq_candidates candidates;
-
-	result->tenant = charge->slot->ns->assign[book->bank].tenant;
-	if (result->tenant < 0)
-		return 0;
-	result->pod = gq_pod_ref(charge->pod);
-	result->policy = gq_policy_ref(book->policy);
-	result->snapshot = gq_node_snapshot_ref(book->snapshot);
-	gq_node_snapshot_match_node(book->snapshot, binding->node, &candidates);
-	if (gq_parts_compute(book->policy, charge->pod, &candidates, &node_parts) ||
-	    admitted_parts(charge, book->bank, &had) || gq_parts_merge(&merged, &had) ||
-	    gq_parts_merge(&merged, &node_parts))
-		return GQ_ENOMEM;
-	gq_fit(book, charge->slot, result->tenant, &merged, &node_parts, charge, &had,
-	       binding->wall_s, &result->findings);
-	if (gq_findings_enforced(&result->findings) || binding->dry_run)
-		return 0;
-	int code = bind_charge(ledger, charge, binding);
-	if (!code)
-		admit(ledger, charge, &node_parts);
-	return code;
-}
-
-int gq_decide_binding(struct gq_ledger *ledger, const struct gq_binding *binding,
-		      struct gq_verdict *verdict, struct gq_err *err)
-{
-	struct bind_result result = {.tenant = -1};
-	int code = 0;
-
-	if (binding->now_ns >= binding->deadline_ns)
-		return unavailable(verdict, GQ_REASON_TOO_LATE);
-	gq_ledger_lock(ledger);
-	bool ready = ledger->synced && ledger->cur;
-	struct gq_charge *charge = ready ? find_bound_charge(ledger, binding) : NULL;
-	if (charge)
-		code = decide_bind_locked(ledger, binding, charge, &result);
-	gq_ledger_unlock(ledger);
-	if (!ready)
-		return unavailable(verdict, GQ_REASON_NOT_SYNCED);
-	if (code) {
-		code = gq_fail(err, GQ_ENOMEM, "out of memory while deciding a binding");
-	} else if (result.tenant < 0) {
-		answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_NO_GPU);
-	} else {
-		const struct gq_explain about = {.policy = result.policy,
-						 .snapshot = result.snapshot,
-						 .pod = result.pod,
-						 .namespace_ = binding->namespace_};
-		verdict->policy = gq_policy_ref(result.policy);
-		verdict->tenant = result.policy->tenants[result.tenant].name;
-		answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_FITS);
-		const struct gq_finding *refusal = gq_findings_enforced(&result.findings);
-		size_t n = refusal ? 1 : result.findings.n;
-		for (size_t i = 0; i < n; i++) {
-			const struct gq_finding *f = refusal ? refusal : &result.findings.items[i];
-			gq_explain_binding(&verdict->message, &about, binding->node, f);
-			(void)refuse_in_mode(verdict, f->mode, finding_reason(f));
-		}
-	}
-	gq_pod_unref(result.pod);
-	gq_policy_unref(result.policy);
-	gq_node_snapshot_unref(result.snapshot);
-	return code;
+	return gq_verdict_unavailable(verdict, GQ_REASON_OVERLOADED);
 }

@@ -4,8 +4,8 @@
 #include "quota/decision.h"
 #include "quota/ledger_internal.h"
 
-/* Shared by decision.c (the flow), fit.c (does it fit), claims.c (what must be read first) and
- * explain.c (the words). */
+/* Shared by decision.c (creations), binding.c, verdict.c, fit.c (does it fit), claims.c (what must
+ * be read first) and explain.c (the words). */
 
 enum gq_finding_kind {
 	GQ_FINDING_SHARES, /* more GPUs than the limit has left */
@@ -74,6 +74,17 @@ void gq_fit_facts(const struct gq_ledger *ledger, const struct gq_book *book,
 		  const struct gq_ns *ns, const struct gq_slot *slot, int tenant,
 		  const struct gq_pod *pod, const struct gq_parts *parts,
 		  const struct gq_finding *finding, int64_t wall_s, struct gq_facts *ret_facts);
+
+/* ---- verdict.c ---- */
+
+/* Each returns 0, for the caller to return. */
+int gq_verdict_answer(struct gq_verdict *verdict, enum gq_verdict_kind kind, enum gq_reason reason);
+int gq_verdict_unavailable(struct gq_verdict *verdict, enum gq_reason reason);
+int gq_verdict_wait(struct gq_verdict *verdict, int64_t wait_ns);
+/* A refusal in the mode of whoever makes it: refused, warned about, or only noted. The text is in
+ * verdict->message. Returns whether the pod is refused. */
+bool gq_verdict_refuse(struct gq_verdict *verdict, enum gq_mode mode, enum gq_reason reason);
+enum gq_reason gq_finding_reason(const struct gq_finding *finding);
 
 /* ---- claims.c (no lock) ---- */
 

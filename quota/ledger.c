@@ -389,12 +389,16 @@ int gq_ledger_charge_refresh(struct gq_ledger *ledger, struct gq_charge *charge)
 	return 0;
 }
 
-void gq_charge_admit(const struct gq_ledger *ledger, struct gq_charge *charge, int class_id)
+void gq_charge_admit(const struct gq_ledger *ledger, struct gq_charge *charge,
+		     const struct gq_parts *parts)
 {
-	gq_class_set_add(&charge->admitted[ledger->cur->bank], class_id);
-	if (ledger->next && ledger->class_moves[class_id] >= 0)
-		gq_class_set_add(&charge->admitted[ledger->next->bank],
-				 ledger->class_moves[class_id]);
+	for (size_t i = 0; i < parts->n; i++) {
+		int id = parts->items[i].class_id;
+		gq_class_set_add(&charge->admitted[ledger->cur->bank], id);
+		if (ledger->next && ledger->class_moves[id] >= 0)
+			gq_class_set_add(&charge->admitted[ledger->next->bank],
+					 ledger->class_moves[id]);
+	}
 }
 
 static enum gq_charge_state seen_state(const struct gq_pod *pod)

@@ -321,8 +321,9 @@ void gq_ledger_state_set(struct gq_ledger *ledger, struct gq_charge *charge,
 /* The body of gq_ledger_pod_seen(), with the lock held. */
 int gq_ledger_pod_update(struct gq_ledger *ledger, const struct gq_pod *pod, int64_t now_ns);
 
-/* Notes, under every book, that the charge was allowed for a class of the one in force. */
-void gq_charge_admit(const struct gq_ledger *ledger, struct gq_charge *charge, int class_id);
+/* Notes, under every book, that the charge was allowed for these classes of the one in force. */
+void gq_charge_admit(const struct gq_ledger *ledger, struct gq_charge *charge,
+		     const struct gq_parts *parts);
 
 /* ---- rebuild.c ---- */
 

@@ -1,0 +1,156 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "quota/decision_internal.h"
+
+/* The one of the pods of a name that a binding without uid means: the pod that exists, before one
+ * that was only asked for; the youngest of these. */
+static struct gq_charge *find_bindable(const struct gq_slot *slot)
+{
+	struct gq_charge *reserved = NULL;
+
+	for (const struct gq_list *at = slot->charges.prev; at != &slot->charges; at = at->prev) {
+		struct gq_charge *charge = gq_list_entry(at, struct gq_charge, in_slot);
+		if (charge->state == GQ_STATE_PENDING)
+			return charge;
+		if (charge->state == GQ_STATE_RESERVED && !reserved)
+			reserved = charge;
+	}
+	return reserved;
+}
+
+static struct gq_charge *find_bound_charge(struct gq_ledger *ledger,
+					   const struct gq_binding *binding)
+{
+	struct gq_charge *charge = NULL;
+
+	if (binding->uid[0]) {
+		charge = gq_map_get(ledger->charges, binding->uid, strlen(binding->uid));
+	} else {
+		const struct gq_slot *slot =
+		    gq_ledger_slot_find(ledger, binding->namespace_, binding->name);
+		if (slot)
+			charge = find_bindable(slot);
+	}
+	/* already on a node: the API server refuses to bind it again */
+	return charge && !charge->pod->node_name[0] ? charge : NULL;
+}
+
+/* Charges the class of the node besides, until the pod is seen there. */
+static int bind_charge(struct gq_ledger *ledger, struct gq_charge *charge,
+		       const struct gq_binding *binding)
+{
+	char *node = strdup(binding->node);
+
+	if (!node)
+		return GQ_ENOMEM;
+	gq_ledger_uncount(ledger, charge->slot, binding->now_ns);
+	char *old = charge->bind_node;
+	charge->bind_node = node;
+	int code = gq_ledger_charge_refresh(ledger, charge);
+	if (code) {
+		charge->bind_node = old;
+		old = node;
+	}
+	gq_ledger_count(ledger, charge->slot, binding->now_ns);
+	free(old);
+	if (!code && !charge->proposed)
+		gq_reserve_wait(ledger, charge, binding->now_ns);
+	return code;
+}
+
+/* What the charge holds by right: not what its selectors, its tolerations or new nodes have added
+ * since it was allowed. */
+static int admitted_parts(const struct gq_charge *charge, unsigned bank, struct gq_parts *ret_parts)
+{
+	size_t n = 0;
+
+	if (gq_parts_merge(ret_parts, &charge->parts[bank]))
+		return GQ_ENOMEM;
+	for (size_t i = 0; i < ret_parts->n; i++)
+		if (!charge->admitted_known ||
+		    gq_class_set_has(&charge->admitted[bank], ret_parts->items[i].class_id))
+			ret_parts->items[n++] = ret_parts->items[i];
+	ret_parts->n = n;
+	return 0;
+}
+
+struct bind_result {
+	struct gq_findings findings;
+	struct gq_pod *pod;
+	struct gq_policy *policy;
+	struct gq_node_snapshot *snapshot;
+	int tenant;
+};
+
+static int decide_bind_locked(struct gq_ledger *ledger, const struct gq_binding *binding,
+			      struct gq_charge *charge, struct bind_result *result)
+{
+	struct gq_book *book = ledger->cur;
+	struct gq_parts node_parts GQ_CLEANUP(gq_parts_done) = {0};
+	struct gq_parts had GQ_CLEANUP(gq_parts_done) = {0};
+	struct gq_parts merged GQ_CLEANUP(gq_parts_done) = {0};
+	struct gq_candidates candidates;
+
+	result->tenant = charge->slot->ns->assign[book->bank].tenant;
+	if (result->tenant < 0)
+		return 0;
+	result->pod = gq_pod_ref(charge->pod);
+	result->policy = gq_policy_ref(book->policy);
+	result->snapshot = gq_node_snapshot_ref(book->snapshot);
+	gq_node_snapshot_match_node(book->snapshot, binding->node, &candidates);
+	if (gq_parts_compute(book->policy, charge->pod, &candidates, &node_parts) ||
+	    admitted_parts(charge, book->bank, &had) || gq_parts_merge(&merged, &had) ||
+	    gq_parts_merge(&merged, &node_parts))
+		return GQ_ENOMEM;
+	gq_fit(book, charge->slot, result->tenant, &merged, &node_parts, charge, &had,
+	       binding->wall_s, &result->findings);
+	if (gq_findings_enforced(&result->findings) || binding->dry_run)
+		return 0;
+	int code = bind_charge(ledger, charge, binding);
+	if (!code)
+		gq_charge_admit(ledger, charge, &node_parts);
+	return code;
+}
+
+int gq_decide_binding(struct gq_ledger *ledger, const struct gq_binding *binding,
+		      struct gq_verdict *verdict, struct gq_err *err)
+{
+	struct bind_result result = {.tenant = -1};
+	int code = 0;
+
+	if (binding->now_ns >= binding->deadline_ns)
+		return gq_verdict_unavailable(verdict, GQ_REASON_TOO_LATE);
+	gq_ledger_lock(ledger);
+	bool ready = ledger->synced && ledger->cur;
+	struct gq_charge *charge = ready ? find_bound_charge(ledger, binding) : NULL;
+	if (charge)
+		code = decide_bind_locked(ledger, binding, charge, &result);
+	gq_ledger_unlock(ledger);
+	if (!ready)
+		return gq_verdict_unavailable(verdict, GQ_REASON_NOT_SYNCED);
+	if (code) {
+		code = gq_fail(err, GQ_ENOMEM, "out of memory while deciding a binding");
+	} else if (result.tenant < 0) {
+		gq_verdict_answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_NO_GPU);
+	} else {
+		const struct gq_explain about = {.policy = result.policy,
+						 .snapshot = result.snapshot,
+						 .pod = result.pod,
+						 .namespace_ = binding->namespace_};
+		verdict->policy = gq_policy_ref(result.policy);
+		verdict->tenant = result.policy->tenants[result.tenant].name;
+		gq_verdict_answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_FITS);
+		const struct gq_finding *refusal = gq_findings_enforced(&result.findings);
+		size_t n = refusal ? 1 : result.findings.n;
+		for (size_t i = 0; i < n; i++) {
+			const struct gq_finding *f = refusal ? refusal : &result.findings.items[i];
+			gq_explain_binding(&verdict->message, &about, binding->node, f);
+			(void)gq_verdict_refuse(verdict, f->mode, gq_finding_reason(f));
+		}
+	}
+	gq_pod_unref(result.pod);
+	gq_policy_unref(result.policy);
+	gq_node_snapshot_unref(result.snapshot);
+	return code;
+}

@@ -1,0 +1,101 @@
+#include <string.h>
+
+#include "quota/decision_internal.h"
+#include "quota/message.h"
+
+const char *gq_reason_name(enum gq_reason reason)
+{
+	static const char *const names[GQ_REASON_COUNT] = {
+	    [GQ_REASON_NO_GPU] = "no_gpu",
+	    [GQ_REASON_FITS] = "fits",
+	    [GQ_REASON_EXEMPT] = "exempt",
+	    [GQ_REASON_UNASSIGNED] = "unassigned",
+	    [GQ_REASON_OVER_LIMIT] = "over_limit",
+	    [GQ_REASON_UNLISTED] = "unlisted",
+	    [GQ_REASON_AMBIGUOUS_NAMESPACE] = "ambiguous_namespace",
+	    [GQ_REASON_AMBIGUOUS_CLASS] = "ambiguous_class",
+	    [GQ_REASON_POD_LIMIT] = "pod_limit",
+	    [GQ_REASON_UNSUPPORTED] = "unsupported",
+	    [GQ_REASON_BAD_QUANTITY] = "bad_quantity",
+	    [GQ_REASON_CLAIM] = "claim",
+	    [GQ_REASON_OWNER_ATTEMPTS] = "owner_attempts",
+	    [GQ_REASON_REQUEST_UID] = "request_uid",
+	    [GQ_REASON_NOT_SYNCED] = "not_synced",
+	    [GQ_REASON_TOO_LATE] = "too_late",
+	    [GQ_REASON_OVERLOADED] = "overloaded",
+	    [GQ_REASON_BAD_REVIEW] = "bad_review",
+	    [GQ_REASON_POLICY] = "policy",
+	    [GQ_REASON_NOT_OURS] = "not_ours",
+	};
+
+	return names[reason];
+}
+
+void gq_verdict_done(struct gq_verdict *verdict)
+{
+	gq_buf_done(&verdict->message);
+	gq_buf_done(&verdict->audit);
+	for (size_t i = 0; i < GQ_WARNINGS_MAX; i++)
+		gq_buf_done(&verdict->warnings[i]);
+	gq_policy_unref(verdict->policy);
+	*verdict = GQ_VERDICT_INIT;
+}
+
+int gq_verdict_answer(struct gq_verdict *verdict, enum gq_verdict_kind kind, enum gq_reason reason)
+{
+	verdict->kind = kind;
+	verdict->reason = reason;
+	return 0;
+}
+
+int gq_verdict_unavailable(struct gq_verdict *verdict, enum gq_reason reason)
+{
+	enum gq_message_id id = reason == GQ_REASON_TOO_LATE     ? GQ_MSG_TOO_LATE
+				: reason == GQ_REASON_OVERLOADED ? GQ_MSG_OVERLOADED
+								 : GQ_MSG_NOT_SYNCED;
+
+	gq_buf_reset(&verdict->message);
+	gq_message_print(&verdict->message, GQ_LOCALE_EN, id, NULL, 0);
+	return gq_verdict_answer(verdict, GQ_VERDICT_UNAVAILABLE, reason);
+}
+
+int gq_verdict_wait(struct gq_verdict *verdict, int64_t wait_ns)
+{
+	verdict->wait_ns = wait_ns;
+	return gq_verdict_answer(verdict, GQ_VERDICT_WAIT, GQ_REASON_OWNER_ATTEMPTS);
+}
+
+static void add_warning(struct gq_verdict *verdict, const struct gq_buf *text)
+{
+	if (verdict->n_warnings == GQ_WARNINGS_MAX)
+		return;
+	struct gq_buf *warning = &verdict->warnings[verdict->n_warnings];
+	*warning = GQ_BUF_INIT(2048);
+	gq_message_print(warning, GQ_LOCALE_EN, GQ_MSG_WARNING_PREFIX, NULL, 0);
+	if (gq_buf_append(warning, text->data ? text->data : "", text->len) == 0)
+		verdict->n_warnings++;
+}
+
+bool gq_verdict_refuse(struct gq_verdict *verdict, enum gq_mode mode, enum gq_reason reason)
+{
+	if (mode == GQ_MODE_ENFORCE) {
+		gq_verdict_answer(verdict, GQ_VERDICT_DENY, reason);
+		return true;
+	}
+	if (mode == GQ_MODE_WARN) {
+		add_warning(verdict, &verdict->message);
+	} else if (mode == GQ_MODE_AUDIT) {
+		if (verdict->audit.len)
+			gq_buf_puts(&verdict->audit, "\n");
+		gq_buf_append(&verdict->audit, verdict->message.data ? verdict->message.data : "",
+			      verdict->message.len);
+	}
+	verdict->reason = reason;
+	gq_buf_reset(&verdict->message);
+	return false;
+}
+
+enum gq_reason gq_finding_reason(const struct gq_finding *finding)
+{
+	return finding->kind == GQ_FINDING_UNLISTED ? GQ_REASON_UNLISTED : GQ_REASON_OVER_LIMIT;
+}

@@ -1,0 +1,74 @@
+#include "ledger_fixture.h"
+
+#include "quota/decision_internal.h"
+
+static void reasons_have_names(void **state)
+{
+	(void)state;
+	for (int a = 0; a < GQ_REASON_COUNT; a++) {
+		const char *name = gq_reason_name((enum gq_reason)a);
+		assert_non_null(name);
+		assert_true(strspn(name, "abcdefghijklmnopqrstuvwxyz_") == strlen(name));
+		for (int b = 0; b < a; b++)
+			assert_string_not_equal(name, gq_reason_name((enum gq_reason)b));
+	}
+}
+
+/* The same words refuse, warn or are noted, as the mode says. */
+static void refusals_by_mode(void **state)
+{
+	static const struct {
+		enum gq_mode mode;
+		bool refused;
+		const char *message, *warning, *audit;
+	} cases[] = {
+	    {GQ_MODE_ENFORCE, true, "no", "", ""},
+	    {GQ_MODE_WARN, false, "", "Would be refused in mode enforce: no", ""},
+	    {GQ_MODE_AUDIT, false, "", "", "no"},
+	    {GQ_MODE_DISABLED, false, "", "", ""},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		struct gq_verdict verdict GQ_CLEANUP(gq_verdict_done) = GQ_VERDICT_INIT;
+		gq_buf_puts(&verdict.message, "no");
+		assert_int_equal(gq_verdict_refuse(&verdict, cases[i].mode, GQ_REASON_POD_LIMIT),
+				 cases[i].refused);
+		assert_int_equal(verdict.reason, GQ_REASON_POD_LIMIT);
+		assert_int_equal(verdict.kind == GQ_VERDICT_DENY, cases[i].refused);
+		assert_string_equal(verdict.message.len ? verdict.message.data : "",
+				    cases[i].message);
+		assert_string_equal(verdict.n_warnings ? verdict.warnings[0].data : "",
+				    cases[i].warning);
+		assert_string_equal(verdict.audit.len ? verdict.audit.data : "", cases[i].audit);
+	}
+}
+
+/* More of them than there is room for are lost, not written elsewhere; notes have a line each. */
+static void many_refusals(void **state)
+{
+	struct gq_verdict verdict GQ_CLEANUP(gq_verdict_done) = GQ_VERDICT_INIT;
+
+	(void)state;
+	for (int i = 0; i < GQ_WARNINGS_MAX + 3; i++) {
+		gq_buf_puts(&verdict.message, "w");
+		assert_false(gq_verdict_refuse(&verdict, GQ_MODE_WARN, GQ_REASON_UNLISTED));
+	}
+	assert_int_equal(verdict.n_warnings, GQ_WARNINGS_MAX);
+	for (int i = 0; i < 2; i++) {
+		gq_buf_puts(&verdict.message, "a");
+		assert_false(gq_verdict_refuse(&verdict, GQ_MODE_AUDIT, GQ_REASON_UNLISTED));
+	}
+	assert_string_equal(verdict.audit.data, "a\na");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(reasons_have_names),
+	    cmocka_unit_test(refusals_by_mode),
+	    cmocka_unit_test(many_refusals),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
