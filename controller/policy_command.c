@@ -1,3 +1,4 @@
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -5,6 +6,19 @@
 #include "controller/file.h"
 #include "controller/hash.h"
 #include "quota/policy.h"
+
+/* The most common mistake: the file that is applied, with the policy inside. */
+static bool is_config_map(const struct gq_buf *bytes)
+{
+	static const char line[] = "kind: ConfigMap";
+	const char *at = bytes->data;
+
+	for (; at && (at = strstr(at, line)); at++)
+		if ((at == bytes->data || at[-1] == '\n') &&
+		    strchr("\r\n", at[sizeof line - 1]) != NULL)
+			return true;
+	return false;
+}
 
 static int lint(const char *path)
 {
@@ -20,6 +34,15 @@ static int lint(const char *path)
 		code = gq_fail(&err, GQ_ENOMEM, "out of memory");
 	if (code) {
 		fprintf(stderr, "gpuquota: %s\n", err.msg);
+		return 2;
+	}
+	if (is_config_map(&bytes)) {
+		fprintf(stderr,
+			"gpuquota policy lint: %s is a ConfigMap; what is checked is the policy in "
+			"it:\n"
+			"  kubectl label --local -f %s x=y -o jsonpath='{.data.policy\\.yaml}' | "
+			"gpuquota policy lint -\n",
+			path, path);
 		return 2;
 	}
 	code = gq_policy_parse(bytes.data ? bytes.data : "", bytes.len, hash, &policy, &problems,

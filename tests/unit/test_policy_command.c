@@ -90,6 +90,24 @@ static void bad(void **state)
 	result_done(&result);
 }
 
+/* Not five errors about keys that no policy has. */
+static void a_config_map(void **state)
+{
+	static const char text[] = "apiVersion: v1\nkind: ConfigMap\ndata: {}\n";
+	struct result result = lint(text, sizeof text - 1);
+
+	(void)state;
+	assert_int_equal(result.status, 2);
+	assert_has(result.err, " is a ConfigMap; what is checked is the policy in it:");
+	assert_has(result.err, "jsonpath='{.data.policy\\.yaml}' | gpuquota policy lint -");
+	result_done(&result);
+	/* in a comment or a text it means nothing */
+	result =
+	    lint(APP_POLICY "# kind: ConfigMap\n", sizeof(APP_POLICY "# kind: ConfigMap\n") - 1);
+	assert_int_equal(result.status, 0);
+	result_done(&result);
+}
+
 static void unusable(void **state)
 {
 	static const char *const lines[][5] = {
@@ -117,8 +135,12 @@ static void unusable(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(good), cmocka_unit_test(bad),
-					   cmocka_unit_test(unusable)};
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(good),
+	    cmocka_unit_test(bad),
+	    cmocka_unit_test(a_config_map),
+	    cmocka_unit_test(unusable),
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
