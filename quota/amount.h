@@ -44,6 +44,11 @@ static inline int64_t gq_sat_mul(int64_t a, int64_t b)
 	return __builtin_mul_overflow(a, b, &product) ? GQ_UNLIMITED : product;
 }
 
+static inline int64_t gq_min64(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
 static inline int64_t gq_max64(int64_t a, int64_t b)
 {
 	return a > b ? a : b;

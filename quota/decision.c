@@ -451,24 +451,18 @@ static enum outcome decide_locked(struct gq_ledger *ledger, const struct gq_crea
 }
 
 /* The words for what decide_locked() found. */
-static void print_findings(const struct view *view, const struct gq_create *create,
+static void print_findings(const struct gq_explain *about, int tenant,
 			   const struct gq_findings *findings, const struct gq_facts *facts,
 			   struct gq_verdict *verdict)
 {
-	const struct gq_explain about = {.policy = view->policy,
-					 .snapshot = view->snapshot,
-					 .pod = create->pod,
-					 .namespace_ = create->pod->namespace_};
-
 	if (verdict->kind == GQ_VERDICT_DENY) {
 		if (verdict->reason == GQ_REASON_OVER_LIMIT ||
 		    verdict->reason == GQ_REASON_UNLISTED)
-			gq_explain_finding(&verdict->message, &about, facts);
+			gq_explain_finding(&verdict->message, about, facts);
 		return;
 	}
 	for (size_t i = 0; verdict->kind == GQ_VERDICT_ALLOW && i < findings->n; i++) {
-		gq_explain_short(&verdict->message, &about, &findings->items[i],
-				 view->assign.tenant);
+		gq_explain_short(&verdict->message, about, &findings->items[i], tenant);
 		(void)gq_verdict_refuse(verdict, findings->items[i].mode,
 					gq_finding_reason(&findings->items[i]));
 	}
@@ -505,7 +499,7 @@ static enum outcome decide_in_view(struct gq_ledger *ledger, const struct gq_cre
 	    decide_locked(ledger, create, view, &parts, makers, verdict, &findings, &facts);
 	gq_ledger_unlock(ledger);
 	if (outcome == OUTCOME_DONE)
-		print_findings(view, create, &findings, &facts, verdict);
+		print_findings(&about, view->assign.tenant, &findings, &facts, verdict);
 	return outcome;
 }
 

@@ -24,6 +24,12 @@ struct gq_finding {
 	int64_t adds; /* what the pod adds to the limit, same unit */
 };
 
+/* The currency of an amount that a finding is about. */
+static inline int64_t gq_finding_amount(const struct gq_finding *finding, struct gq_amount amount)
+{
+	return finding->kind == GQ_FINDING_MEMORY ? amount.memory_mib : amount.shares;
+}
+
 #define GQ_FINDINGS_MAX 8
 
 struct gq_findings {

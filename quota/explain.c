@@ -28,11 +28,6 @@ static void print_amount(struct gq_buf *out, const struct gq_finding *finding, i
 		gq_shares_print(out, amount);
 }
 
-static int64_t in_unit(const struct gq_finding *finding, struct gq_amount amount)
-{
-	return finding->kind == GQ_FINDING_MEMORY ? amount.memory_mib : amount.shares;
-}
-
 static void print_limit(struct gq_buf *out, const struct gq_explain *about,
 			const struct gq_finding *finding)
 {
@@ -50,9 +45,9 @@ static void print_states(struct gq_buf *out, const struct gq_finding *finding)
 
 	for (int s = 0; s < GQ_STATES; s++) {
 		by[s] = GQ_BUF_INIT(64);
-		print_amount(&by[s], finding, in_unit(finding, finding->used.by[s]));
+		print_amount(&by[s], finding, gq_finding_amount(finding, finding->used.by[s]));
 	}
-	bool terminating = in_unit(finding, finding->used.by[GQ_STATE_TERMINATING]) > 0;
+	bool terminating = gq_finding_amount(finding, finding->used.by[GQ_STATE_TERMINATING]) > 0;
 	PRINT(out, terminating ? GQ_MSG_STATES_TERMINATING : GQ_MSG_STATES,
 	      {"bound", text(&by[GQ_STATE_BOUND])}, {"pending", text(&by[GQ_STATE_PENDING])},
 	      {"reserved", text(&by[GQ_STATE_RESERVED])},
@@ -70,7 +65,7 @@ static void print_over(struct gq_buf *out, const struct gq_explain *about,
 	PHRASE(states);
 	PHRASE(asks);
 	PHRASE(excess);
-	int64_t holds = in_unit(finding, gq_count_total(&finding->used));
+	int64_t holds = gq_finding_amount(finding, gq_count_total(&finding->used));
 	bool parent = finding->tenant != tenant;
 	bool memory = finding->kind == GQ_FINDING_MEMORY;
 
@@ -108,7 +103,7 @@ static void print_holders(struct gq_buf *out, const struct gq_explain *about,
 			  const struct gq_facts *facts)
 {
 	const struct gq_finding *finding = &facts->finding;
-	int64_t more = in_unit(finding, gq_count_total(&finding->used));
+	int64_t more = gq_finding_amount(finding, gq_count_total(&finding->used));
 	PHRASE(list);
 	PHRASE(rest);
 
@@ -315,7 +310,7 @@ void gq_explain_binding(struct gq_buf *out, const struct gq_explain *about, cons
 		return;
 	}
 	print_limit(&limit, about, finding);
-	print_amount(&used, finding, in_unit(finding, gq_count_total(&finding->used)));
+	print_amount(&used, finding, gq_finding_amount(finding, gq_count_total(&finding->used)));
 	print_amount(&asks, finding, finding->adds);
 	PRINT(out, GQ_MSG_BINDING_NO_ROOM, {"node", node}, {"class", class_name},
 	      {"tenant", tenant}, {"limit", text(&limit)}, {"used", text(&used)},

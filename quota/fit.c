@@ -113,16 +113,6 @@ const struct gq_finding *gq_findings_enforced(const struct gq_findings *findings
 
 /* ---- what to say ---- */
 
-static int64_t min64(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
-static int64_t in_unit(const struct gq_finding *finding, struct gq_amount amount)
-{
-	return finding->kind == GQ_FINDING_MEMORY ? amount.memory_mib : amount.shares;
-}
-
 static void add_holder(struct gq_facts *facts, const char *name, int64_t holds)
 {
 	size_t at = facts->n_holders;
@@ -180,7 +170,7 @@ static void add_holders_of(const struct gq_book *book, const struct gq_ns *ns, c
 			return;
 		}
 		gq_slot_count(slot, book->bank, leaves, NULL, NULL, &count);
-		int64_t holds = in_unit(&facts->finding, gq_count_total(&count));
+		int64_t holds = gq_finding_amount(&facts->finding, gq_count_total(&count));
 		(void)snprintf(name, sizeof name, "%s%s%s", prefix, prefix[0] ? "/" : "",
 			       slot->name);
 		if (holds > 0) {
@@ -243,9 +233,9 @@ static int64_t whole_gpus_left(const struct gq_book *book, int tenant, const str
 			if (gpus == 0)
 				continue;
 			int64_t mib = (asks.memory_mib + gpus - 1) / gpus;
-			least = min64(least, left.shares / GQ_SHARES_PER_GPU);
+			least = gq_min64(least, left.shares / GQ_SHARES_PER_GPU);
 			if (mib > 0)
-				least = min64(least, left.memory_mib / mib);
+				least = gq_min64(least, left.memory_mib / mib);
 		}
 	}
 	return least;
@@ -262,7 +252,8 @@ static int64_t free_shares(const struct gq_book *book, int tenant, const struct 
 			const struct gq_book_limit *limit = &book->tenants[t].limits[i];
 			if (gq_amount_is_zero(gq_parts_inside(parts, limit->leaves)))
 				continue;
-			least = min64(least, limit_left(&book->tenants[t], limit, wall_s).shares);
+			least =
+			    gq_min64(least, limit_left(&book->tenants[t], limit, wall_s).shares);
 		}
 	}
 	return least;

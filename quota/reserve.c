@@ -17,11 +17,6 @@
 /* How many waiting charges one look for due ones passes. */
 #define PROBE_SCAN_MAX 4096
 
-static int64_t min64(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
 static void owner_drop_unused(struct gq_ledger *ledger, struct gq_owner_attempts *owner)
 {
 	if (owner->unseen > 0)
@@ -128,7 +123,7 @@ void gq_reserve_wait(struct gq_ledger *ledger, struct gq_charge *charge, int64_t
 	charge->answered_ns = now_ns;
 	charge->found_absent = false;
 	charge->hurried = false;
-	charge->probe_after_ns = now_ns + min64(SEEN_GRACE_NS, ledger->ttl_ns);
+	charge->probe_after_ns = now_ns + gq_min64(SEEN_GRACE_NS, ledger->ttl_ns);
 	gq_list_remove(&charge->waiting);
 	gq_list_append(&ledger->waiting, &charge->waiting);
 }
@@ -199,7 +194,7 @@ static void probe_absent(struct gq_ledger *ledger, struct gq_charge *charge, int
 			 int64_t now_ns)
 {
 	int64_t end_ns = charge->answered_ns + ledger->ttl_ns;
-	int64_t grace_ns = charge->answered_ns + min64(SEEN_GRACE_NS, ledger->ttl_ns);
+	int64_t grace_ns = charge->answered_ns + gq_min64(SEEN_GRACE_NS, ledger->ttl_ns);
 	bool found = charge->state != GQ_STATE_RESERVED;
 
 	if (charge->watched) {
