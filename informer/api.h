@@ -55,7 +55,12 @@ struct gq_api_request {
 /* Any thread. GQ_ENOMEM, GQ_EINVALID: nothing was started and on_done is not called. */
 int gq_api_start(struct gq_api *api, const struct gq_api_request *request, struct gq_err *err);
 
-/* The same, waiting for the answer (CLI, start-up). The body is appended to out (may be NULL).
+/* Calls on_due once, delay_ns from now (0: as soon as it can), on the client's thread with no lock
+ * held. Any thread. What is not due when the client ends is never called. GQ_ENOMEM. */
+int gq_api_after(struct gq_api *api, int64_t delay_ns, void (*on_due)(void *arg), void *arg,
+		 struct gq_err *err);
+
+/* The same as gq_api_start(), waiting for the answer (CLI, start-up). The body is appended to out (may be NULL).
  * Returns the response's code; err says what failed and ret_status the HTTP status (may be NULL).
  * GQ_EINVALID in a callback of the client, which can't wait. */
 int gq_api_call(struct gq_api *api, const struct gq_api_request *request, struct gq_buf *out,

@@ -37,6 +37,8 @@ struct gq_event {
 	const char *json; /* UPSERT, DELETE: the pruned object, NUL-terminated; else NULL */
 	size_t len;
 	const char *resource_version; /* UPSERT, DELETE */
+	int64_t begun_ns; /* LIST_BEGIN, LIST_END: when the list's first request was made; what
+			     existed then and still does is in the list */
 };
 
 struct gq_informer_resource {
@@ -83,6 +85,10 @@ int gq_informer_start(struct gq_informer *informer, struct gq_err *err);
 /* Stops and joins the thread; callbacks are over when it returns. Takes NULL. */
 void gq_informer_free(struct gq_informer *informer);
 GQ_DEFINE_CLEANUP(gq_cleanup_informer, struct gq_informer, gq_informer_free);
+
+/* The collection with that name is listed in full again, at once, whatever its watch is doing. Any
+ * thread. A name that is not known does nothing. */
+void gq_informer_relist(struct gq_informer *informer, const char *resource);
 
 /* Whether every collection has had its first full list. Any thread; lock-free. */
 bool gq_informer_synced(const struct gq_informer *informer);

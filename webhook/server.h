@@ -59,6 +59,9 @@ int gq_server_run(struct gq_server *server, struct gq_err *err);
  * run once no request is in flight, at least drain_min_ns later and at most max_ns later. The
  * listener stays open until then. Any thread; async-signal-unsafe. */
 void gq_server_drain(struct gq_server *server, int64_t max_ns);
+/* Closes the connections to the HTTPS address on which no request is under way, so that their peers
+ * open new ones, to whoever the Service leads to then. Any thread. */
+void gq_server_close_idle(struct gq_server *server);
 /* After run has returned. Requests not answered yet may still be. */
 void gq_server_free(struct gq_server *server);
 GQ_DEFINE_CLEANUP(gq_cleanup_server, struct gq_server, gq_server_free);
