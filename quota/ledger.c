@@ -401,7 +401,7 @@ void gq_charge_admit(const struct gq_ledger *ledger, struct gq_charge *charge,
 	}
 }
 
-static enum gq_charge_state seen_state(const struct gq_pod *pod)
+enum gq_charge_state gq_ledger_seen_state(const struct gq_pod *pod)
 {
 	if (pod->terminating)
 		return GQ_STATE_TERMINATING;
@@ -442,7 +442,7 @@ static int charge_update(struct gq_ledger *ledger, struct gq_charge *charge,
 	charge->pod = gq_pod_ref(pod);
 	(void)gq_map_put(ledger->charges, pod->uid, strlen(pod->uid), charge, NULL);
 	gq_pod_unref(old);
-	gq_ledger_state_set(ledger, charge, seen_state(pod));
+	gq_ledger_state_set(ledger, charge, gq_ledger_seen_state(pod));
 	if (pod->node_name[0]) {
 		free(charge->bind_node);
 		charge->bind_node = NULL;
@@ -592,12 +592,6 @@ struct gq_policy *gq_ledger_policy(struct gq_ledger *ledger)
 	struct gq_policy *policy = ledger->cur ? gq_policy_ref(ledger->cur->policy) : NULL;
 	gq_ledger_unlock(ledger);
 	return policy;
-}
-
-int gq_ledger_recount(struct gq_ledger *ledger, int64_t now_ns, unsigned *ret_drift,
-		      struct gq_err *err)
-{
-	return gq_ledger_rebuild(ledger, NULL, now_ns, ret_drift, err);
 }
 
 void gq_ledger_set_synced(struct gq_ledger *ledger)

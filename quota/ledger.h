@@ -75,9 +75,35 @@ void gq_ledger_set_synced(struct gq_ledger *ledger);
 /* Synced, and a policy is in force. */
 bool gq_ledger_ready(struct gq_ledger *ledger);
 
+/* ---- drift: what was wrong in the ledger, and repaired ---- */
+
+#define GQ_DRIFT_LIMITS_MAX 64
+#define GQ_DRIFT_PODS_MAX 20
+
+struct gq_drift_limit {
+	char *tenant;
+	char *class_name;
+	/* The total, all states together, less what it should have been. Both are 0 where only the
+	 * states were wrong, or a charge was before its total was. */
+	int64_t shares;
+	int64_t memory_mib;
+};
+
+struct gq_drift {
+	struct gq_drift_limit limits[GQ_DRIFT_LIMITS_MAX];
+	size_t n_limits;
+	size_t more_limits;            /* that there was no room for */
+	char *pods[GQ_DRIFT_PODS_MAX]; /* whose charge was wrong: "namespace/name" */
+	size_t n_pods;
+	size_t more_pods;
+	size_t counted; /* charges that were counted anew */
+};
+void gq_drift_done(struct gq_drift *drift);
+
 /* Computes every charge and total anew, by the decision's own classifier, and repairs what differs.
- * ret_drift: how many limits' totals differed. */
-int gq_ledger_recount(struct gq_ledger *ledger, int64_t now_ns, unsigned *ret_drift,
+ * Reservations whose pod was not seen are left as they are. ret_drift: emptied by the caller with
+ * gq_drift_done(). GQ_ENOMEM: the totals in force stay. */
+int gq_ledger_recount(struct gq_ledger *ledger, int64_t now_ns, struct gq_drift *ret_drift,
 		      struct gq_err *err);
 
 /* ---- reservations (the store) ---- */
@@ -128,6 +154,7 @@ struct gq_usage_limit {
 	struct gq_amount most; /* grants of this moment included */
 	struct gq_amount used[GQ_STATES];
 	double bound_gpu_seconds; /* since the limit exists in this process */
+	uint64_t drift_total;     /* times that it was found wrong, since then */
 };
 
 struct gq_usage_tenant {

@@ -60,6 +60,8 @@ struct gq_book_limit {
 	struct gq_count used;
 	double bound_share_s; /* shares bound, integrated over time */
 	int64_t bound_since_ns;
+	uint64_t drift_total;
+	bool drifted; /* a charge in it was found wrong while this book is filled */
 };
 
 struct gq_book_tenant {
@@ -233,6 +235,7 @@ struct gq_ledger {
 	struct gq_list *node_cursor;
 	uint64_t build;         /* number of the latest build */
 	const int *class_moves; /* while next is built: ids of cur's classes -> next's, -1 none */
+	struct gq_drift *drift; /* while a recount builds next: what it finds; else NULL */
 	size_t by_state[GQ_STATES];
 };
 
@@ -318,6 +321,8 @@ struct gq_charge *gq_ledger_charge_new(struct gq_ledger *ledger, const struct gq
 void gq_ledger_charge_remove(struct gq_ledger *ledger, struct gq_charge *charge, int64_t now_ns);
 void gq_ledger_state_set(struct gq_ledger *ledger, struct gq_charge *charge,
 			 enum gq_charge_state state);
+/* What a charge is whose pod was seen so. */
+enum gq_charge_state gq_ledger_seen_state(const struct gq_pod *pod);
 /* The body of gq_ledger_pod_seen(), with the lock held. */
 int gq_ledger_pod_update(struct gq_ledger *ledger, const struct gq_pod *pod, int64_t now_ns);
 
@@ -328,16 +333,27 @@ void gq_charge_admit(const struct gq_ledger *ledger, struct gq_charge *charge,
 /* ---- rebuild.c ---- */
 
 /* Counts everything anew under policy and the present nodes (under those in force for NULL), aside,
- * and swaps it in. ret_drift (may be NULL): limits whose totals differed from the ones replaced;
- * only meaningful when the policy did not change. Takes build_lock, then lock, in slices. */
+ * and swaps it in. drift (NULL: not asked for): what differed is noted there; only without a
+ * policy. Takes build_lock, then lock, in slices. */
 int gq_ledger_rebuild(struct gq_ledger *ledger, const struct gq_policy *policy, int64_t now_ns,
-		      unsigned *ret_drift, struct gq_err *err);
+		      struct gq_drift *drift, struct gq_err *err);
 /* The same with build_lock held. */
 int gq_ledger_rebuild_held(struct gq_ledger *ledger, const struct gq_policy *policy, int64_t now_ns,
-			   unsigned *ret_drift, struct gq_err *err);
+			   struct gq_drift *drift, struct gq_err *err);
 
 /* How many slots are worked on before the lock is let go for others. */
 #define GQ_SLICE 64
+
+/* ---- drift.c ---- */
+
+/* Holds what a slot's charges were in the book in force against what they are in the one that is
+ * built: notes pods that differ, marks limits of next, and puts states right. */
+void gq_drift_check_slot(struct gq_ledger *ledger, const struct gq_slot *slot);
+/* The limit was found wrong: counts that, and notes old less new. */
+void gq_drift_count(struct gq_drift *drift, const struct gq_book *book,
+		    const struct gq_book_tenant *tenant, struct gq_book_limit *limit,
+		    const struct gq_count *old, const struct gq_count *new);
+void gq_drift_note_pod(struct gq_drift *drift, const struct gq_pod *pod);
 
 /* ---- reserve.c ---- */
 

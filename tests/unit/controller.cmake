@@ -1,4 +1,4 @@
-foreach(name feed file hash options pages policy_command policy_source store table usage_command)
+foreach(name drift_log feed file hash options pages policy_command policy_source store table usage_command)
   gq_unit_test(${name} LINKS gq_controller)
 endforeach()
 foreach(name store table)
