@@ -41,13 +41,13 @@ static struct gq_drift_limit *limit_get(struct gq_drift *drift, const char *tena
 
 void gq_drift_count(struct gq_drift *drift, const struct gq_book *book,
 		    const struct gq_book_tenant *tenant, struct gq_book_limit *limit,
-		    const struct gq_count *old, const struct gq_count *new)
+		    struct gq_amount had, struct gq_amount has)
 {
-	struct gq_amount had = gq_count_total(old), has = gq_count_total(new);
 	struct gq_drift_limit *item = limit_get(
 	    drift, tenant->spec->name, gq_class_name(book->policy->classes, limit->class_id));
 
 	limit->drift_total++;
+	limit->drifted = false;
 	if (!item) {
 		drift->more_limits++;
 		return;
