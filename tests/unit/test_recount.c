@@ -684,7 +684,8 @@ static void without_memory(void **state)
 			calls[1].on_done(calls[1].arg,
 					 &(struct gq_api_response){
 					     .code = GQ_ENOTFOUND, .body = "", .error = ""});
-		pass_s(2);
+		if (n_timers) /* else it is being finished by now */
+			pass_s(2);
 		wait_done(1);
 		failed = fail_alloc_done();
 		assert_true(last.code == 0 || (failed && last.code == GQ_ENOMEM));
