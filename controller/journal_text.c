@@ -7,9 +7,11 @@
 #include "quota/field.h"
 
 static const struct gq_json_keep metadata_keep[] = {{"resourceVersion", NULL}, {0}};
-static const struct gq_json_keep data_keep[] = {
-    {"format", NULL}, {"holder", NULL}, {"epoch", NULL}, {"seq", NULL}, {"reservations", NULL}, {0}};
-const struct gq_json_keep gq_journal_keep[] = {{"metadata", metadata_keep}, {"data", data_keep}, {0}};
+static const struct gq_json_keep data_keep[] = {{"format", NULL},       {"holder", NULL},
+						{"epoch", NULL},        {"seq", NULL},
+						{"reservations", NULL}, {0}};
+const struct gq_json_keep gq_journal_keep[] = {
+    {"metadata", metadata_keep}, {"data", data_keep}, {0}};
 
 static void print_string(struct gq_buf *out, const char *key, const char *value, size_t len)
 {
@@ -20,14 +22,15 @@ static void print_string(struct gq_buf *out, const char *key, const char *value,
 int gq_journal_text_print(struct gq_buf *out, const char *namespace_,
 			  const struct gq_journal_text *text)
 {
-	gq_buf_puts(out, "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"" GQ_JOURNAL_NAME
-			 "\",\"namespace\":");
+	gq_buf_puts(out, "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":"
+			 "\"" GQ_JOURNAL_NAME "\",\"namespace\":");
 	gq_buf_json_string(out, namespace_, strlen(namespace_));
 	gq_buf_puts(out, ",\"labels\":{\"app.kubernetes.io/name\":\"gpuquota\"}");
 	if (text->version[0])
 		print_string(out, ",\"resourceVersion\":", text->version, strlen(text->version));
-	print_string(out, "},\"data\":{\"format\":\"" GQ_JOURNAL_FORMAT "\",\"holder\":",
-		     text->holder, strlen(text->holder));
+	print_string(out,
+		     "},\"data\":{\"format\":\"" GQ_JOURNAL_FORMAT "\",\"holder\":", text->holder,
+		     strlen(text->holder));
 	gq_buf_printf(out, ",\"epoch\":\"%llu\",\"seq\":\"%llu\"", (unsigned long long)text->epoch,
 		      (unsigned long long)text->seq);
 	print_string(out, ",\"reservations\":", text->lines_len ? text->lines : "",

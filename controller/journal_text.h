@@ -14,12 +14,12 @@
 #define GQ_JOURNAL_FORMAT "1"
 
 struct gq_journal_text {
-	const char *holder;    /* identity of the leader that wrote it */
-	uint64_t epoch;        /* of its term; a new leader's is higher */
-	uint64_t seq;          /* of the write within the term */
-	const char *lines;     /* reservations, a line each (quota/entry.h) */
+	const char *holder; /* identity of the leader that wrote it */
+	uint64_t epoch;     /* of its term; a new leader's is higher */
+	uint64_t seq;       /* of the write within the term */
+	const char *lines;  /* reservations, a line each (quota/entry.h) */
 	size_t lines_len;
-	const char *version;   /* resourceVersion; "" when it is to be created */
+	const char *version;      /* resourceVersion; "" when it is to be created */
 	struct json_object *root; /* of what was parsed: the strings live in it */
 };
 
