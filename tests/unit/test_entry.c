@@ -520,7 +520,7 @@ static void print_filled(struct gq_buf *out, const char *uid, const char *key, c
 static void sizes_are_capped(void **state)
 {
 	char uid[GQ_UID_MAX_BYTES + 2];
-	struct gq_buf empty GQ_BUF_CLEANUP = GQ_BUF_INIT(1024);
+	struct gq_buf empty GQ_BUF_CLEANUP = GQ_BUF_INIT(1u << 20);
 
 	(void)state;
 	memset(uid, 'u', sizeof uid - 1);
@@ -547,6 +547,13 @@ static void sizes_are_capped(void **state)
 		assert_int_equal(gq_entry_decode(line.data, line.len, &entry, NULL), cases[i].code);
 		gq_entry_done(&entry);
 	}
+	/* nor does it help that the rest is blank */
+	struct gq_entry entry = {0};
+	while (empty.len <= GQ_ENTRY_MAX_BYTES)
+		assert_int_equal(gq_buf_putc(&empty, ' '), 0);
+	assert_int_equal(gq_entry_decode(empty.data, empty.len - 1, &entry, NULL), 0);
+	gq_entry_done(&entry);
+	assert_int_equal(gq_entry_decode(empty.data, empty.len, &entry, NULL), GQ_ETOOBIG);
 }
 
 static void a_long_line_is_not_printed(void **state)
