@@ -125,7 +125,8 @@ static int tell_own_pod(const struct gq_feed *feed, const struct gq_event *event
 	if (!code)
 		code = gq_field_peek(&annotations, GQ_BARRIER_ANNOTATION, &barrier, err);
 	if (!code)
-		feed->on_own_pod(feed->arg, name, leader, barrier, event->kind == GQ_EVENT_DELETE);
+		feed->on_own_pod(feed->arg, name, leader, barrier, event->kind == GQ_EVENT_DELETE,
+				 feed->listing);
 	return code;
 }
 
@@ -142,10 +143,12 @@ static int pod_gone(const struct gq_feed *feed, const struct gq_event *event, st
 
 int gq_feed_pods(void *arg, const struct gq_event *event, struct gq_err *err)
 {
-	const struct gq_feed *feed = arg;
+	struct gq_feed *feed = arg;
 	int code;
 
 	if (list_event(feed, GQ_PODS, event, &code, err)) {
+		if (event->kind != GQ_EVENT_IDLE)
+			feed->listing = event->kind == GQ_EVENT_LIST_BEGIN;
 		if (!code && event->kind == GQ_EVENT_LIST_END && feed->on_pods_listed)
 			feed->on_pods_listed(feed->arg, event->begun_ns);
 		return code;

@@ -12,6 +12,16 @@
  * decision asks for it, and writes what was decided. */
 struct gq_admission;
 
+/* A refusal, for whoever tells people of it. Everything is valid during the call only. */
+struct gq_denied {
+	const struct gq_pod *pod; /* NULL: the binding of the pod below */
+	const char *namespace_;
+	const char *name;
+	const char *uid;
+	enum gq_reason reason;
+	const char *message;
+};
+
 /* What the wiring supplies. Called on any thread, with no lock held. */
 struct gq_admission_options {
 	struct gq_ledger *ledger;
@@ -23,9 +33,14 @@ struct gq_admission_options {
 	void (*read)(void *arg, struct gq_read *read, int64_t timeout_ns,
 		     void (*done)(void *done_arg), void *done_arg);
 	/* Commits a ticket to the store, then calls done with 0, or with why not: then the store
-	 * has taken the charge back (gq_ledger_abort) before. */
-	void (*commit)(void *arg, uint64_t ticket, void (*done)(void *done_arg, int code),
-		       void *done_arg);
+	 * has taken the charge back (gq_ledger_abort) before. No later than deadline_ns. */
+	void (*commit)(void *arg, uint64_t ticket, int64_t deadline_ns,
+		       void (*done)(void *done_arg, int code), void *done_arg);
+	/* Whether this replica decides; another one answers 503 and closes the connection, so that
+	 * the next call may reach the one that does. NULL: it always does. */
+	bool (*leads)(void *arg);
+	/* A pod, or the binding of one, was refused. pod: NULL for a binding. May be NULL. */
+	void (*on_denied)(void *arg, const struct gq_denied *denied);
 	void *arg;
 };
 

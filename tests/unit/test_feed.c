@@ -305,13 +305,13 @@ static void namespaces(void **state)
 static char told[512];
 
 static void on_own_pod(void *arg, const char *name, const char *leader_label, const char *barrier,
-		       bool gone)
+		       bool gone, bool listed)
 {
 	assert_ptr_equal(arg, &feed);
 	/* the ledger has it by now */
 	(void)snprintf(told + strlen(told), sizeof told - strlen(told),
-		       "%s%s leader=%s barrier=%s held=%d;", gone ? "-" : "+", name, leader_label,
-		       barrier, held(-1));
+		       "%s%s%s leader=%s barrier=%s held=%d;", listed ? "in list " : "",
+		       gone ? "-" : "+", name, leader_label, barrier, held(-1));
 }
 
 static void on_pods_listed(void *arg, int64_t begun_ns)
@@ -364,7 +364,7 @@ static void own_pods(void **state)
 	assert_int_equal(gq_feed_pods(&feed, &begin, &err), 0);
 	good(gq_feed_pods, GQ_EVENT_UPSERT, POD("u2", ""));
 	assert_int_equal(gq_feed_pods(&feed, &end, &err), 0);
-	expect_told("+u2 leader= barrier= held=2;listed held=1;");
+	expect_told("in list +u2 leader= barrier= held=2;listed held=1;");
 }
 
 /* The captured stream of the API server goes through whole. */
