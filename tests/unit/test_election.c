@@ -349,7 +349,7 @@ static void metadata(void **state)
 	expect("PUT");
 	assert_has(request.body,
 		   "\"metadata\":{\"name\":\"gpuquota\",\"namespace\":\"gpuquota-system\","
-		   "\"resourceVersion\":\"a\\\"7\",\"labels\":{\"a/b\":\"c\"},"
+		   "\"resourceVersion\":\"a\\\"7\",\"uid\":\"u\",\"labels\":{\"a/b\":\"c\"},"
 		   "\"annotations\":{\"n\":\"line\\nbreak\"},\"ownerReferences\":[{\"uid\":\"o\"}],"
 		   "\"finalizers\":[\"f\"]}");
 	assert_has_not(request.body, "kubectl");
@@ -704,6 +704,16 @@ static void deleted(void **state)
 			pass(gq_election_deadline(election) - now_ns);
 	assert_string_equal(request.method, "POST");
 	assert_int_equal(now_ns - gone_ns, 5 * S);
+
+	/* made by another, and gone again */
+	restart();
+	expect("GET");
+	refuse(GQ_ENOTFOUND);
+	expect("POST");
+	refuse(GQ_ECONFLICT);
+	assert_int_equal(expect("GET"), 0);
+	refuse(GQ_ENOTFOUND);
+	assert_in_range(expect("GET"), S, 1200 * MS);
 
 	/* one whose leadership has lapsed is such another */
 	restart();
