@@ -41,7 +41,7 @@ struct record {
 	int64_t transitions;
 	int64_t duration_ns;
 	struct gq_buf spec;    /* as it came, to see whether it changed */
-	struct gq_buf carried; /* of the metadata: what others put there stays there */
+	struct gq_buf carried; /* of the metadata, as it came: what others put there stays */
 };
 
 struct gq_election {
@@ -66,11 +66,12 @@ struct gq_election {
 };
 
 static const struct gq_json_keep metadata_keep[] = {
-    {"resourceVersion", NULL}, {"labels", NULL},     {"annotations", NULL},
+    {"resourceVersion", NULL}, {"uid", NULL},        {"labels", NULL}, {"annotations", NULL},
     {"ownerReferences", NULL}, {"finalizers", NULL}, GQ_JSON_KEEP_END};
 const struct gq_json_keep gq_lease_keep[] = {
     {"metadata", metadata_keep}, {"spec", NULL}, GQ_JSON_KEEP_END};
-static const char *const carried_keys[] = {"labels", "annotations", "ownerReferences",
+/* With its UID, a PUT of a Lease that was deleted is a conflict; without, it would make it anew. */
+static const char *const carried_keys[] = {"uid", "labels", "annotations", "ownerReferences",
 					   "finalizers"};
 
 static void record_done(struct record *record)
@@ -480,6 +481,9 @@ void gq_election_end(struct gq_election *election, int64_t now_ns, int code, con
 		 * a write that it would have warned of meets a conflict */
 		if (kind != READ)
 			election->stale = true;
+		/* somebody has made one, even if it is gone again when it is read */
+		if (kind == CREATE && code == GQ_ECONFLICT)
+			election->free_ns = now_ns + election->lease_ns;
 		if (kind != READ && (code == GQ_ECONFLICT || code == GQ_ENOTFOUND))
 			go_on(election, now_ns);
 		else
