@@ -1,4 +1,5 @@
-foreach(name events feed file hash options pages policy_command policy_source store table usage_command)
+foreach(name event_notes events feed file hash options pages policy_command policy_source store table
+    usage_command)
   gq_unit_test(${name} LINKS gq_controller)
 endforeach()
 foreach(name events store table)
