@@ -4,6 +4,7 @@
 /* The API client, played by the test, for what writes Events. Include after <cmocka.h>, in one file
  * of a test. */
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,9 @@
 #include "tests/unit/app_testing.h"
 
 #define CALLS_MAX 2048
+
+/* Guards what follows while several threads are in play. */
+static pthread_mutex_t played = PTHREAD_MUTEX_INITIALIZER;
 
 static struct played_call {
 	char method[8];
@@ -38,16 +42,18 @@ int gq_api_start(struct gq_api *api, const struct gq_api_request *request, struc
 	(void)api;
 	if (start_code)
 		return gq_fail(err, start_code, "the test says so");
-	assert_true(n_calls < CALLS_MAX);
 	assert_true(request->timeout_ns > 0);
 	assert_non_null(request->keep);
 
+	pthread_mutex_lock(&played);
+	assert_true(n_calls < CALLS_MAX);
 	struct played_call *call = &calls[n_calls++];
 	*call = (struct played_call){.on_done = request->on_done, .arg = request->arg};
 	(void)snprintf(call->method, sizeof call->method, "%s", request->method);
 	(void)snprintf(call->path, sizeof call->path, "%s", request->path);
 	(void)snprintf(call->content_type, sizeof call->content_type, "%s", request->content_type);
 	call->body = strndup(request->body, request->body_len);
+	pthread_mutex_unlock(&played);
 	assert_non_null(call->body);
 	return 0;
 }
@@ -59,10 +65,12 @@ int gq_api_after(struct gq_api *api, int64_t delay_ns, void (*on_due)(void *arg)
 	if (after_code)
 		return gq_fail(err, after_code, "the test says so");
 	assert_true(delay_ns >= 0);
+	pthread_mutex_lock(&played);
 	assert_true(n_timers < LEN(timers));
 	timers[n_timers].due_ns = app_time.mono_ns + delay_ns;
 	timers[n_timers].on_due = on_due;
 	timers[n_timers++].arg = arg;
+	pthread_mutex_unlock(&played);
 	return 0;
 }
 
@@ -79,7 +87,9 @@ static void finish(size_t i, int code)
 {
 	char *copy = strdup(code ? "the test says so" : "");
 
+	pthread_mutex_lock(&played);
 	assert_true(i < n_calls);
+	pthread_mutex_unlock(&played);
 	assert_non_null(copy);
 	assert_non_null(calls[i].on_done);
 	void (*on_done)(void *, const struct gq_api_response *) = calls[i].on_done;

@@ -4,6 +4,8 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <pthread.h>
+#include <stdatomic.h>
 
 #include "controller/events.h"
 #include "tests/unit/api_played.h"
@@ -632,6 +634,109 @@ static void many(void **state)
 	assert_int_equal(stats().dropped, 0);
 }
 
+/* ---- threads ---- */
+
+#define TELLERS 4
+#define TELLS 2000
+
+static int64_t ticking_ns(void *arg)
+{
+	return atomic_fetch_add((_Atomic int64_t *)arg, 10 * GQ_NS_PER_MS);
+}
+
+static void *teller(void *arg)
+{
+	for (int i = 0; i < TELLS; i++) {
+		char name[16];
+		(void)snprintf(name, sizeof name, "x%d", i % 30);
+		tell(name, (i + *(int *)arg) % 3 ? "same" : "other");
+	}
+	return NULL;
+}
+
+static int64_t still_s(void *arg)
+{
+	(void)arg;
+	return START_WALL_S;
+}
+
+static bool is_patch(size_t i)
+{
+	return strcmp(calls[i].method, "PATCH") == 0;
+}
+
+/* Some Events expire before they are counted up. */
+static bool lost(size_t i)
+{
+	return is_patch(i) && i % 5 == 4;
+}
+
+/* What the client's thread does: the answer to one request, or a timer. False: there is none. */
+static bool client_step(size_t *done)
+{
+	void (*on_due)(void *) = NULL;
+	void *arg = NULL;
+
+	pthread_mutex_lock(&played);
+	bool answer = *done < n_calls;
+	if (!answer && n_timers > 0) {
+		on_due = timers[--n_timers].on_due;
+		arg = timers[n_timers].arg;
+	}
+	pthread_mutex_unlock(&played);
+	if (answer) {
+		size_t i = (*done)++;
+		finish(i, lost(i) ? GQ_ENOTFOUND : 0);
+	} else if (on_due) {
+		on_due(arg);
+	}
+	return answer || on_due;
+}
+
+/* What the Event that request i made says in the end. */
+static int64_t last_count(size_t i)
+{
+	struct json_object *event = body_of(i);
+	int64_t count = count_of(i) ? count_of(i) : 1;
+
+	for (size_t j = i + 1; j < n_calls; j++)
+		if (is_patch(j) && !lost(j) &&
+		    strstr(calls[j].path, json_text(event, "metadata.name")))
+			count = count_of(j);
+	json_object_put(event);
+	return count;
+}
+
+/* The client's thread answers while others note: every note is counted, and counted once. */
+static void threads(void **state)
+{
+	(void)state;
+	_Atomic int64_t now_ns = START_NS;
+	const struct gq_clock ticking = {ticking_ns, still_s, &now_ns};
+	pthread_t tellers[TELLERS];
+	int numbers[TELLERS];
+	size_t done = 0;
+	int64_t told = 0;
+
+	gq_events_free(events);
+	events =
+	    gq_events_new(&(struct gq_events_options){.clock = &ticking, .instance = "gpuquota-0"});
+	for (int i = 0; i < TELLERS; i++) {
+		numbers[i] = i;
+		assert_int_equal(pthread_create(&tellers[i], NULL, teller, &numbers[i]), 0);
+	}
+	for (int i = 0; i < 3000; i++)
+		(void)client_step(&done);
+	for (int i = 0; i < TELLERS; i++)
+		assert_int_equal(pthread_join(tellers[i], NULL), 0);
+	while (client_step(&done))
+		;
+	for (size_t i = 0; i < n_calls; i++)
+		told += is_patch(i) ? 0 : last_count(i);
+	assert_int_equal(told, TELLERS * TELLS);
+	assert_int_equal(stats().dropped + stats().failed, 0);
+}
+
 /* ---- ends ---- */
 
 /* The client ends with requests under way and others waiting. */
@@ -674,6 +779,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(shares, setup, teardown),
 	    cmocka_unit_test_setup_teardown(repeats_wait, setup, teardown),
 	    cmocka_unit_test_setup_teardown(many, setup, teardown),
+	    cmocka_unit_test_setup_teardown(threads, setup, teardown),
 	    cmocka_unit_test_setup_teardown(ends, setup, teardown),
 	};
 
