@@ -415,7 +415,8 @@ static struct series *next_to_write(struct gq_events *events)
 
 	struct series *series = events->queue[0];
 	events->n_queue--;
-	memmove(events->queue, events->queue + 1, events->n_queue * sizeof events->queue[0]);
+	for (size_t i = 0; i < events->n_queue; i++)
+		events->queue[i] = events->queue[i + 1];
 	series->state = WRITING;
 	series->begun_ns = now_ns;
 	series->going = series->news;

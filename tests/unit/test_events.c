@@ -314,10 +314,11 @@ static void repeats(void **state)
 	tell("x", "too many");
 	tell("x", "too many"); /* while the first is on its way */
 	assert_int_equal(n_calls, 1);
+	pass_s(0.3);
 	finish(0, 0);
 	pass_s(10);
 	tell("x", "too many");
-	pass_s(19.9);
+	pass_s(19.6);
 	assert_int_equal(n_calls, 1);
 	pass_s(0.2);
 	assert_int_equal(n_calls, 2);
@@ -437,14 +438,17 @@ static void expired(void **state)
 	assert_int_equal(stats().failed, 0);
 	assert_int_equal(stats().written, 2);
 
-	/* nothing was noted meanwhile */
+	/* more was noted meanwhile, in other words */
 	pass_s(31);
 	tell("x", "same");
 	assert_patch(3, 2, 3);
+	pass_s(1);
+	tell("x", "other");
 	finish(3, GQ_ENOTFOUND);
 	assert_post(4);
-	assert_int_equal(count_of(4), 0);
-	assert_has(calls[4].body, "\"note\":\"same\"");
+	assert_int_equal(count_of(4), 2);
+	assert_has(calls[4].body, "\"eventTime\":\"2027-01-15T08:01:03.000000Z\"");
+	assert_has(calls[4].body, "\"note\":\"other\"");
 }
 
 static void not_written(void **state)
@@ -500,6 +504,10 @@ static void not_started(void **state)
 	tell("y", "same");
 	assert_int_equal(n_calls, 3);
 	assert_patch(2, 0, 2);
+	after_code = 0;
+	tell("y", "same");
+	finish(1, 0);
+	assert_int_equal(n_timers, 1);
 }
 
 static void no_memory(void **state)
