@@ -39,8 +39,9 @@ struct gq_ledger *gq_ledger_new(const struct gq_ledger_options *options)
 	ledger->namespaces = gq_map_new();
 	ledger->nodes = gq_map_new();
 	ledger->owners = gq_map_new();
-	if (!ledger->charges || !ledger->tickets || !ledger->requests || !ledger->slots ||
-	    !ledger->namespaces || !ledger->nodes || !ledger->owners) {
+	if (gq_unseen_init(ledger, options->note_ended) || !ledger->charges || !ledger->tickets ||
+	    !ledger->requests || !ledger->slots || !ledger->namespaces || !ledger->nodes ||
+	    !ledger->owners) {
 		gq_ledger_free(ledger);
 		return NULL;
 	}
@@ -283,6 +284,7 @@ struct gq_charge *gq_ledger_charge_new(struct gq_ledger *ledger, const struct gq
 	charge->list_epoch = ledger->epoch[GQ_PODS];
 	gq_list_init(&charge->in_node);
 	gq_list_init(&charge->waiting);
+	gq_list_init(&charge->in_unseen);
 	gq_list_append(&slot->charges, &charge->in_slot);
 	ledger->by_state[GQ_STATE_RESERVED]++;
 	return charge;
@@ -295,6 +297,7 @@ static void charge_free(struct gq_charge *charge)
 	gq_parts_done(&charge->parts[1]);
 	free(charge->bind_node);
 	free(charge->request_uid);
+	free(charge->entry);
 	free(charge);
 }
 
@@ -317,7 +320,8 @@ void gq_ledger_charge_remove(struct gq_ledger *ledger, struct gq_charge *charge,
 	gq_ledger_count(ledger, slot, now_ns);
 	free(charge->bind_node);
 	charge->bind_node = NULL;
-	gq_reserve_settle(ledger, charge);
+	charge->entry_binds = false;
+	gq_reserve_settle(ledger, charge, now_ns);
 	charge_leave_node(ledger, charge);
 	gq_map_remove(ledger->charges, charge->pod->uid, strlen(charge->pod->uid));
 	ledger->by_state[charge->state]--;
@@ -401,6 +405,19 @@ void gq_charge_admit(const struct gq_ledger *ledger, struct gq_charge *charge,
 	}
 }
 
+void gq_charge_admit_parts(const struct gq_ledger *ledger, struct gq_charge *charge)
+{
+	const struct gq_book *const books[] = {ledger->cur, ledger->next};
+
+	for (size_t b = 0; b < 2; b++) {
+		const struct gq_parts *parts = books[b] ? &charge->parts[books[b]->bank] : NULL;
+		for (size_t i = 0; parts && i < parts->n; i++)
+			gq_class_set_add(&charge->admitted[books[b]->bank],
+					 parts->items[i].class_id);
+	}
+	charge->admitted_known = true;
+}
+
 static enum gq_charge_state seen_state(const struct gq_pod *pod)
 {
 	if (pod->terminating)
@@ -446,6 +463,7 @@ static int charge_update(struct gq_ledger *ledger, struct gq_charge *charge,
 	if (pod->node_name[0]) {
 		free(charge->bind_node);
 		charge->bind_node = NULL;
+		charge->entry_binds = false;
 	}
 	return 0;
 }
@@ -485,7 +503,9 @@ int gq_ledger_pod_seen(struct gq_ledger *ledger, const struct gq_pod *pod, int64
 	if (charge) {
 		charge->list_epoch = ledger->epoch[GQ_PODS];
 		charge->watched = true;
-		gq_reserve_settle(ledger, charge);
+		if (ledger->synced && ledger->cur && !charge->admitted_known)
+			gq_charge_admit_parts(ledger, charge);
+		gq_reserve_settle(ledger, charge, now_ns);
 	}
 	gq_ledger_unlock(ledger);
 	return code ? gq_fail(err, code, "out of memory for pod %s/%s", pod->namespace_, pod->name)
@@ -602,9 +622,13 @@ int gq_ledger_recount(struct gq_ledger *ledger, int64_t now_ns, unsigned *ret_dr
 
 void gq_ledger_set_synced(struct gq_ledger *ledger)
 {
+	gq_lock_take(&ledger->build_lock);
 	gq_ledger_lock(ledger);
 	ledger->synced = true;
+	if (ledger->cur)
+		gq_ledger_admit_seen(ledger);
 	gq_ledger_unlock(ledger);
+	gq_lock_release(&ledger->build_lock);
 }
 
 bool gq_ledger_ready(struct gq_ledger *ledger)
@@ -644,6 +668,7 @@ void gq_ledger_free(struct gq_ledger *ledger)
 	gq_map_free(ledger->namespaces);
 	gq_map_free(ledger->nodes);
 	gq_map_free(ledger->owners);
+	free(ledger->ended);
 	gq_lock_done(&ledger->build_lock);
 	gq_lock_done(&ledger->turn);
 	gq_lock_done(&ledger->lock);

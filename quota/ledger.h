@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "quota/amount.h"
@@ -26,6 +27,7 @@ struct gq_ledger;
 
 struct gq_ledger_options {
 	int64_t reservation_ttl_ns; /* at least this long from the last answer; 0: 60 s */
+	bool note_ended;            /* gq_ledger_ended() will be asked */
 };
 
 /* NULL when out of memory. */
@@ -82,11 +84,57 @@ int gq_ledger_recount(struct gq_ledger *ledger, int64_t now_ns, unsigned *ret_dr
 
 /* ---- reservations (the store) ---- */
 
-/* The write that holds the ticket's charge succeeded: proposed becomes reserved, and its time to
+/* A decision that changes what is held hands out a ticket. Its answer may go out once the journal
+ * holds what gq_ledger_unseen_print() gave after that, and the ticket was committed.
+ *
+ * The write that holds the ticket's charge succeeded: proposed becomes reserved, and its time to
  * live starts. A ticket whose pod was seen meanwhile is fine. */
 void gq_ledger_commit(struct gq_ledger *ledger, uint64_t ticket, int64_t now_ns);
-/* It failed: the charge is taken back, if its pod was not seen meanwhile. */
+/* It failed: what was proposed is taken back, if its pod was not seen meanwhile. */
 void gq_ledger_abort(struct gq_ledger *ledger, uint64_t ticket, int64_t now_ns);
+/* The UID of the pod that an open ticket is about. Returns whether there is one. */
+bool gq_ledger_ticket_uid(struct gq_ledger *ledger, uint64_t ticket,
+			  char ret_uid[GQ_UID_MAX_BYTES + 1]);
+
+/* What all lines together may cost in the journal: what they take as a string of JSON. Leaves room
+ * for the rest of the object in 128 KiB. */
+#define GQ_UNSEEN_MAX_BYTES (120u << 10)
+
+struct gq_unseen {
+	size_t n;
+	size_t bytes;     /* as they count against GQ_UNSEEN_MAX_BYTES */
+	uint64_t version; /* changes with the set */
+};
+struct gq_unseen gq_ledger_unseen(struct gq_ledger *ledger);
+
+/* Appends a line (quota/entry.h) with its line break for each reservation that was not seen yet,
+ * proposed ones included, and their UIDs to uids in the same way (may be NULL). Work grows with
+ * what a journal may hold, not with pods. Returns 0 or GQ_ENOMEM, GQ_ETOOBIG. */
+int gq_ledger_unseen_print(struct gq_ledger *ledger, struct gq_buf *out, struct gq_buf *uids,
+			   struct gq_unseen *ret_unseen);
+
+struct gq_entry;
+/* Takes over a reservation of an earlier leader: its time to live starts anew. What the watch has
+ * shown already is left as it is. References the entry's pod. Errors: GQ_ENOMEM. */
+int gq_ledger_restore(struct gq_ledger *ledger, const struct gq_entry *entry, int64_t now_ns,
+		      struct gq_err *err);
+
+/* While held, whatever would need a ticket is answered with GQ_REASON_JOURNAL. */
+void gq_ledger_hold_grants(struct gq_ledger *ledger, bool hold);
+
+/* Looks whether the pod watch is more than five seconds behind: a GET has shown a pod that long
+ * after its answer, and the watch has not. While it is, whatever would need a ticket is answered
+ * with GQ_REASON_WATCH_LAGS. Call a few times a second. */
+bool gq_ledger_check_watch(struct gq_ledger *ledger, int64_t now_ns);
+
+/* A reservation that ended. */
+struct gq_ended {
+	char uid[GQ_UID_MAX_BYTES + 1];
+	bool seen; /* else given back */
+	int64_t at_ns;
+};
+/* The oldest ones that were not told yet, at most max. With note_ended only. */
+size_t gq_ledger_ended(struct gq_ledger *ledger, struct gq_ended *items, size_t max);
 
 /* A reservation about which the API server should be asked. */
 struct gq_probe {

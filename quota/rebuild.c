@@ -120,6 +120,22 @@ static int visit_pending(struct gq_ledger *ledger, struct gq_slot *slot, int64_t
 	return 0;
 }
 
+static int visit_admit(struct gq_ledger *ledger, struct gq_slot *slot, int64_t now_ns)
+{
+	(void)now_ns;
+	for (struct gq_list *at = slot->charges.next; at != &slot->charges; at = at->next) {
+		struct gq_charge *charge = gq_list_entry(at, struct gq_charge, in_slot);
+		if (!charge->admitted_known)
+			gq_charge_admit_parts(ledger, charge);
+	}
+	return 0;
+}
+
+void gq_ledger_admit_seen(struct gq_ledger *ledger)
+{
+	(void)walk_slots(ledger, visit_admit, 0);
+}
+
 static bool reading_equal(const struct gq_class_reading *a, const struct gq_class_reading *b)
 {
 	return a->class_id == b->class_id && a->memory_mib == b->memory_mib;
@@ -273,6 +289,9 @@ static int visit_count_next(struct gq_ledger *ledger, struct gq_slot *slot, int6
 		gq_parts_done(&charge->parts[bank]);
 		charge->parts[bank] = fresh;
 		carry_admitted(ledger, charge);
+		/* the first policy: nothing was decided before */
+		if (ledger->synced && !ledger->cur && !charge->admitted_known)
+			gq_charge_admit_parts(ledger, charge);
 	}
 	slot->counted_in = ledger->build;
 	gq_book_add(ledger->next, slot, now_ns);
