@@ -17,7 +17,8 @@ struct gq_feed {
 
 	/* gpuquota's own pods: those of this namespace, by the labels and annotations that replicas
 	 * know each other by. Each is told after the ledger has it, so that every pod stored before
-	 * is in the ledger by then, unless a list is under way. own_namespace NULL: nothing is told. */
+	 * is in the ledger by then, unless a list is under way. own_namespace NULL: nothing is
+	 * told. */
 	const char *own_namespace;
 	/* leader_label, barrier: "" absent. gone: deleted; a list tells of no deletions. listed: it
 	 * is part of a full list, whose objects come in no order. */

@@ -42,8 +42,8 @@ struct gq_leadership {
 	uint64_t term; /* answers of an earlier one are void */
 	uint64_t epoch;
 	int64_t fence_ns;
-	int64_t barrier_ns;   /* when the wait for our own pod's event began; 0 not yet */
-	bool barrier_failed;  /* no such event will come */
+	int64_t barrier_ns;  /* when the wait for our own pod's event began; 0 not yet */
+	bool barrier_failed; /* no such event will come */
 	bool relisted;
 	int64_t policy_at_ns; /* when to try again; 0 under way */
 	int64_t pause_until_ns;
@@ -284,7 +284,8 @@ static void begin_barrier(struct gq_leadership *leadership)
 	leadership->barrier_seen = leadership->barrier_listed = false;
 	gq_lock_release(&leadership->lock);
 	if (call)
-		gq_routing_barrier(leadership->options.routing, leadership->nonce, on_barrier, call);
+		gq_routing_barrier(leadership->options.routing, leadership->nonce, on_barrier,
+				   call);
 	proceed(leadership);
 }
 
@@ -391,8 +392,7 @@ static void elect(struct gq_leadership *leadership)
 
 static bool elected(const struct gq_leadership *leadership)
 {
-	return !leadership->election ||
-	       gq_election_leads(leadership->election, now(leadership));
+	return !leadership->election || gq_election_leads(leadership->election, now(leadership));
 }
 
 /* ---- handing over ---- */
@@ -487,7 +487,8 @@ static void proceed(struct gq_leadership *leadership)
 	case STATE_BARRIER:
 	case STATE_LEADING:
 		if (!may_lead)
-			stop_leading(leadership, STATE_FOLLOWING, "its Lease was not renewed in time");
+			stop_leading(leadership, STATE_FOLLOWING,
+				     "its Lease was not renewed in time");
 		else if (leadership->state == STATE_POLICY && leadership->policy_at_ns &&
 			 now(leadership) >= leadership->policy_at_ns)
 			read_policy(leadership);

@@ -12,8 +12,8 @@
 
 /* Who answers requests: the way of one replica from following to leading and back.
  *
- *   elected -> the journal is taken over (which fences whoever led before) -> the accepted policy is
- *   read -> the barrier: every pod that was stored before the fence is in the ledger -> leads
+ *   elected -> the journal is taken over (which fences whoever led before) -> the accepted policy
+ * is read -> the barrier: every pod that was stored before the fence is in the ledger -> leads
  *
  * The barrier is an annotation on our own pod that our own watch of pods delivers, since events of
  * one collection come in their order; without a pod of our own, or without that event within two
@@ -75,6 +75,7 @@ struct gq_leadership_status {
 	uint64_t terms;   /* begun here */
 };
 /* Any thread. */
-void gq_leadership_status(struct gq_leadership *leadership, struct gq_leadership_status *ret_status);
+void gq_leadership_status(struct gq_leadership *leadership,
+			  struct gq_leadership_status *ret_status);
 
 #endif

@@ -31,8 +31,8 @@ struct call {
 	struct gq_admission *admission;
 	struct gq_request *request;
 	struct gq_review review;
-	struct gq_pod *pod; /* of a pod's creation */
-	const char *binding_uid; /* of a binding: of the pod, in review; or NULL */
+	struct gq_pod *pod;        /* of a pod's creation */
+	struct gq_binding binding; /* its strings live in review; node NULL: it is none */
 	int64_t deadline_ns;
 	struct gq_reads *reads; /* made when the decision first asks for one */
 	atomic_int reads_under_way;
@@ -144,20 +144,14 @@ static void answer_bad(struct gq_admission *admission, struct gq_request *reques
 	answer_error(request, 400, text.data ? text.data : "", false);
 }
 
-static void tell_denied(const struct call *call, enum gq_reason reason, const char *message)
+static void tell_denied(const struct call *call, const struct gq_verdict *verdict)
 {
 	const struct gq_admission_options *options = &call->admission->options;
-	const struct gq_review *review = &call->review;
+	const struct gq_create create = {.pod = call->pod, .dry_run = call->review.dry_run};
+	const struct gq_binding *binding = call->binding.node ? &call->binding : NULL;
 
-	if (!options->on_denied || review->dry_run || strcmp(review->resource, "configmaps") == 0)
-		return;
-	options->on_denied(options->arg,
-			   &(struct gq_denied){.pod = call->pod,
-					       .namespace_ = review->namespace_,
-					       .name = review->name,
-					       .uid = call->binding_uid ? call->binding_uid : "",
-					       .reason = reason,
-					       .message = message});
+	if (options->on_denied && (call->pod || binding))
+		options->on_denied(options->arg, call->pod ? &create : NULL, binding, verdict);
 }
 
 /* Writes the verdict as the review's response. */
@@ -180,7 +174,7 @@ static void answer_verdict(struct call *call, const struct gq_verdict *verdict)
 		return;
 	}
 	if (verdict->kind == GQ_VERDICT_DENY)
-		tell_denied(call, verdict->reason, answer.message);
+		tell_denied(call, verdict);
 	for (; answer.n_warnings < verdict->n_warnings; answer.n_warnings++)
 		warnings[answer.n_warnings] = verdict->warnings[answer.n_warnings].data;
 	if (verdict->tenant) {
@@ -372,7 +366,7 @@ static int decide_binding(struct call *call, int64_t now_ns, struct gq_verdict *
 	if (!binding.name[0] || !binding.namespace_[0] || !binding.node[0] ||
 	    (target_kind[0] && strcmp(target_kind, "Node") != 0))
 		return gq_fail(err, GQ_EINVALID, "a Binding names a pod, its namespace and a Node");
-	call->binding_uid = binding.uid;
+	call->binding = binding;
 	return gq_decide_binding(options->ledger, &binding, verdict, err);
 }
 

@@ -12,16 +12,6 @@
  * decision asks for it, and writes what was decided. */
 struct gq_admission;
 
-/* A refusal, for whoever tells people of it. Everything is valid during the call only. */
-struct gq_denied {
-	const struct gq_pod *pod; /* NULL: the binding of the pod below */
-	const char *namespace_;
-	const char *name;
-	const char *uid;
-	enum gq_reason reason;
-	const char *message;
-};
-
 /* What the wiring supplies. Called on any thread, with no lock held. */
 struct gq_admission_options {
 	struct gq_ledger *ledger;
@@ -39,8 +29,10 @@ struct gq_admission_options {
 	/* Whether this replica decides; another one answers 503 and closes the connection, so that
 	 * the next call may reach the one that does. NULL: it always does. */
 	bool (*leads)(void *arg);
-	/* A pod, or the binding of one, was refused. pod: NULL for a binding. May be NULL. */
-	void (*on_denied)(void *arg, const struct gq_denied *denied);
+	/* A pod's creation was refused, or a binding (the other one is NULL), for whoever tells
+	 * people of it. May be NULL. */
+	void (*on_denied)(void *arg, const struct gq_create *create,
+			  const struct gq_binding *binding, const struct gq_verdict *verdict);
 	void *arg;
 };
 
