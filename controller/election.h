@@ -36,7 +36,7 @@ extern const struct gq_json_keep gq_lease_keep[];
 
 /* One request; the strings live until the next call of begin. */
 struct gq_election_request {
-	const char *method;       /* GET, POST or PUT */
+	const char *method; /* GET, POST or PUT */
 	const char *path;
 	const char *content_type; /* or NULL */
 	const char *body;         /* or NULL */

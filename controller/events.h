@@ -9,14 +9,15 @@
 #include "informer/api.h"
 
 /* Events (events.k8s.io/v1) for what people should see beside the objects concerned. Told at most
- * once each while they repeat (a series), and few in all: whoever makes pods in a loop must not fill
- * etcd. Losing one harms nothing, so nothing waits for it and a failed write is only counted. */
+ * once each while they repeat (a series), and few in all: whoever makes pods in a loop must not
+ * fill etcd. Losing one harms nothing, so nothing waits for it and a failed write is only counted.
+ */
 struct gq_events;
 
 struct gq_events_options {
-	struct gq_api *api;           /* borrowed */
-	const struct gq_clock *clock; /* borrowed */
-	const char *instance;         /* reportingInstance: the pod's name; borrowed */
+	struct gq_api *api;             /* borrowed */
+	const struct gq_clock *clock;   /* borrowed */
+	const char *instance;           /* reportingInstance: the pod's name; borrowed */
 	const char *fallback_namespace; /* of events about what has no namespace; borrowed */
 };
 

@@ -60,9 +60,9 @@ int gq_api_start(struct gq_api *api, const struct gq_api_request *request, struc
 int gq_api_after(struct gq_api *api, int64_t delay_ns, void (*on_due)(void *arg), void *arg,
 		 struct gq_err *err);
 
-/* The same as gq_api_start(), waiting for the answer (CLI, start-up). The body is appended to out (may be NULL).
- * Returns the response's code; err says what failed and ret_status the HTTP status (may be NULL).
- * GQ_EINVALID in a callback of the client, which can't wait. */
+/* The same as gq_api_start(), waiting for the answer (CLI, start-up). The body is appended to out
+ * (may be NULL). Returns the response's code; err says what failed and ret_status the HTTP status
+ * (may be NULL). GQ_EINVALID in a callback of the client, which can't wait. */
 int gq_api_call(struct gq_api *api, const struct gq_api_request *request, struct gq_buf *out,
 		long *ret_status, struct gq_err *err);
 

@@ -20,9 +20,10 @@ struct gq_entry {
 };
 
 /* Appends the line, without a line break in it or behind it. user, bind_node: may be NULL or "".
- * Only the owner that is the controller, GPU amounts by container, nodeName, node selector, required
- * node affinity and tolerations are printed: no claim, no problem, no generateName. As short as it
- * can be: nothing that is empty or a default. Returns 0, GQ_ENOMEM or GQ_ETOOBIG (out->code). */
+ * Only the owner that is the controller, GPU amounts by container, nodeName, node selector,
+ * required node affinity and tolerations are printed: no claim, no problem, no generateName. As
+ * short as it can be: nothing that is empty or a default. Returns 0, GQ_ENOMEM or GQ_ETOOBIG
+ * (out->code). */
 int gq_entry_print(struct gq_buf *out, const struct gq_pod *pod, const char *user,
 		   const char *bind_node);
 

@@ -72,8 +72,8 @@ struct gq_policy *gq_ledger_policy(struct gq_ledger *ledger);
 
 /* Every cache has synced: from now on (and with a policy) decisions are made. */
 void gq_ledger_set_synced(struct gq_ledger *ledger);
-/* Whether who creates pods is sent to this process, as it is from the start: not to one that follows
- * a leader. Tells pods that nobody asked about from those that another process allowed. */
+/* Whether who creates pods is sent to this process, as it is from the start: not to one that
+ * follows a leader. Tells pods that nobody asked about from those that another process allowed. */
 void gq_ledger_set_deciding(struct gq_ledger *ledger, bool deciding);
 /* Synced, and a policy is in force. */
 bool gq_ledger_ready(struct gq_ledger *ledger);
