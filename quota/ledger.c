@@ -25,6 +25,7 @@ struct gq_ledger *gq_ledger_new(const struct gq_ledger_options *options)
 	if (!ledger)
 		return NULL;
 	ledger->ttl_ns = options->reservation_ttl_ns ? options->reservation_ttl_ns : DEFAULT_TTL_NS;
+	ledger->deciding = true;
 	gq_lock_init(&ledger->lock, GQ_RANK_LEDGER);
 	gq_lock_init(&ledger->turn, GQ_RANK_LEDGER_TURN);
 	gq_lock_init(&ledger->build_lock, GQ_RANK_LEDGER_BUILD);
@@ -494,13 +495,23 @@ int gq_ledger_pod_update(struct gq_ledger *ledger, const struct gq_pod *pod, int
 	return code;
 }
 
+/* A decision charges every GPU pod in a namespace of a tenant, and none elsewhere. */
+static bool was_unasked(const struct gq_ledger *ledger, const struct gq_charge *charge)
+{
+	return ledger->synced && ledger->deciding && ledger->cur &&
+	       charge->slot->ns->assign[ledger->cur->bank].tenant >= 0;
+}
+
 int gq_ledger_pod_seen(struct gq_ledger *ledger, const struct gq_pod *pod, int64_t now_ns,
 		       struct gq_err *err)
 {
 	gq_ledger_lock(ledger);
+	bool known = gq_map_get(ledger->charges, pod->uid, strlen(pod->uid));
 	int code = gq_ledger_pod_update(ledger, pod, now_ns);
 	struct gq_charge *charge = gq_map_get(ledger->charges, pod->uid, strlen(pod->uid));
 	if (charge) {
+		if (!known)
+			charge->unasked = was_unasked(ledger, charge);
 		charge->list_epoch = ledger->epoch[GQ_PODS];
 		charge->watched = true;
 		if (ledger->synced && ledger->cur && !charge->admitted_known)
@@ -629,6 +640,13 @@ void gq_ledger_set_synced(struct gq_ledger *ledger)
 		gq_ledger_admit_seen(ledger);
 	gq_ledger_unlock(ledger);
 	gq_lock_release(&ledger->build_lock);
+}
+
+void gq_ledger_set_deciding(struct gq_ledger *ledger, bool deciding)
+{
+	gq_ledger_lock(ledger);
+	ledger->deciding = deciding;
+	gq_ledger_unlock(ledger);
 }
 
 bool gq_ledger_ready(struct gq_ledger *ledger)

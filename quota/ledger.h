@@ -74,6 +74,9 @@ struct gq_policy *gq_ledger_policy(struct gq_ledger *ledger);
 
 /* Every cache has synced: from now on (and with a policy) decisions are made. */
 void gq_ledger_set_synced(struct gq_ledger *ledger);
+/* Whether who creates pods is sent to this process, as it is from the start: not to one that
+ * follows a leader. Tells pods that nobody asked about from those that another process allowed. */
+void gq_ledger_set_deciding(struct gq_ledger *ledger, bool deciding);
 /* Synced, and a policy is in force. */
 bool gq_ledger_ready(struct gq_ledger *ledger);
 
@@ -171,11 +174,27 @@ enum gq_charge_state {
 };
 const char *gq_charge_state_name(enum gq_charge_state state);
 
+/* A pod that counts in a limit. */
+struct gq_usage_holder {
+	char *namespace_;
+	char *name;
+	struct gq_amount amount; /* what it counts there */
+	/* The watch showed it though it was not asked about: the webhook was not called, or it is a
+	 * static pod. False for pods that were there before this process had synced. */
+	bool unasked;
+};
+
+#define GQ_USAGE_HOLDERS_MAX 10
+
 struct gq_usage_limit {
 	const char *class_name;
 	struct gq_amount most; /* grants of this moment included */
 	struct gq_amount used[GQ_STATES];
 	double bound_gpu_seconds; /* since the limit exists in this process */
+	/* Of a limit that is over, after gq_ledger_usage_holders(): who holds most, most first. */
+	struct gq_usage_holder *holders;
+	size_t n_holders;
+	size_t pods; /* that count in it; the others are not named */
 };
 
 struct gq_usage_tenant {
@@ -206,6 +225,13 @@ struct gq_usage {
 int gq_ledger_usage(struct gq_ledger *ledger, int64_t now_ns, int64_t wall_s,
 		    struct gq_usage *ret_usage, struct gq_err *err);
 void gq_usage_done(struct gq_usage *usage);
+
+/* Adds the holders of limits that are over, when there are any: then every pod is looked at, in
+ * slices. Does nothing when another policy is in force since. GQ_ENOMEM leaves out holders. */
+int gq_ledger_usage_holders(struct gq_ledger *ledger, struct gq_usage *usage, struct gq_err *err);
+
+/* What is held beyond the limit; 0 in a currency that is not over. */
+struct gq_amount gq_usage_over(const struct gq_usage_limit *limit);
 
 /* used of all states but reserved; free = most - used - reserved, never below 0. */
 struct gq_amount gq_usage_used(const struct gq_usage_limit *limit);

@@ -149,6 +149,7 @@ struct gq_charge {
 	int64_t probe_after_ns; /* next time to ask the API server */
 	bool probing;
 	bool found_absent; /* a GET begun after the grace did not show it */
+	bool unasked;      /* see struct gq_usage_holder */
 	bool watched;      /* the watch has shown it, and will tell its end */
 	int64_t found_ns;  /* when the GET began that has shown it */
 	bool hurried;      /* was asked about early, since somebody waits for the answer */
@@ -210,6 +211,7 @@ struct gq_ledger {
 	struct gq_lock build_lock;
 	int64_t ttl_ns;
 	bool synced;
+	bool deciding;
 	struct gq_book *cur;  /* NULL: no policy yet */
 	struct gq_book *next; /* being built */
 	/* Changes when an assignment, the snapshot or the book does: what was worked out without

@@ -1,8 +1,28 @@
-foreach(name election election_sim event_notes events feed file hash options pages policy_command
-    policy_source store table usage_command)
+foreach(name
+    election
+    election_sim
+    event_notes
+    events
+    feed
+    file
+    hash
+    options
+    pages
+    policy_command
+    policy_source
+    status_print
+    status_writer
+    store
+    table
+    usage_command)
   gq_unit_test(${name} LINKS gq_controller)
 endforeach()
-foreach(name election events store table)
+foreach(name
+    election
+    events
+    status_print
+    store
+    table)
   gq_fail_alloc(${name})
 endforeach()
 gq_unit_test(serve LINKS gq_controller SOURCES testpki.c)
