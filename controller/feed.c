@@ -55,13 +55,13 @@ static int deleted_id(const struct gq_event *event, const char *key, struct json
 /* A pod of which something can't be read: an operator that is newer than this program, or more
  * owners than anybody has. It holds its GPUs all the same, so it is read without the fields of that
  * kind, as if it might go anywhere that its node selector allows. */
-static int decode_less(const struct gq_event *event, struct gq_pod **ret_pod)
+static int decode_less(const char *json, size_t len, struct gq_pod **ret_pod)
 {
 	struct json_object *root GQ_CLEANUP(cleanup_json) = NULL;
 	struct json_object *metadata = NULL, *spec = NULL;
 	struct json_object *anywhere GQ_CLEANUP(cleanup_json) =
 	    json_tokener_parse("[{\"operator\":\"Exists\"}]");
-	int code = gq_field_parse(event->json, event->len, &root, NULL);
+	int code = gq_field_parse(json, len, &root, NULL);
 
 	if (code)
 		return code;
@@ -78,21 +78,35 @@ static int decode_less(const struct gq_event *event, struct gq_pod **ret_pod)
 	return gq_pod_decode_tree(root, NULL, ret_pod, NULL);
 }
 
+int gq_feed_pod_decode(const char *json, size_t len, struct gq_pod **ret_pod,
+		       struct gq_err *ret_why, struct gq_err *err)
+{
+	struct gq_pod *pod GQ_CLEANUP(gq_cleanup_pod) = NULL;
+	int whole = gq_pod_decode(json, len, NULL, &pod, ret_why);
+	int code = whole;
+
+	if (whole == GQ_EINVALID || whole == GQ_ETOOBIG)
+		code = decode_less(json, len, &pod);
+	if (code == GQ_ENOMEM)
+		return gq_fail(err, code, "out of memory for a pod");
+	if (code)
+		return gq_fail(err, whole, "%s", ret_why->msg);
+	if (!pod->uid[0])
+		return gq_fail(err, GQ_EINVALID, "metadata.uid is missing");
+	ret_why->code = whole;
+	*ret_pod = GQ_STEAL(pod);
+	return 0;
+}
+
 static int pod_exists(const struct gq_feed *feed, const struct gq_event *event, struct gq_err *err)
 {
 	struct gq_pod *pod GQ_CLEANUP(gq_cleanup_pod) = NULL;
 	struct gq_err why = {0};
-	int whole = gq_pod_decode(event->json, event->len, NULL, &pod, &why);
-	int code = whole;
+	int code = gq_feed_pod_decode(event->json, event->len, &pod, &why, err);
 
-	if (whole == GQ_EINVALID || whole == GQ_ETOOBIG)
-		code = decode_less(event, &pod);
-	if (code == GQ_ENOMEM)
-		return gq_fail(err, code, "out of memory for a pod");
 	if (code)
-		return gq_fail(err, whole, "%s", why.msg);
-	if (!pod->uid[0])
-		return gq_fail(err, GQ_EINVALID, "metadata.uid is missing");
+		return code;
+	int whole = why.code;
 	code = gq_ledger_pod_seen(feed->ledger, pod, now(feed), err);
 	if (code || !whole)
 		return code;

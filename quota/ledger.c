@@ -115,6 +115,8 @@ static void slot_drop_unused(struct gq_ledger *ledger, struct gq_slot *slot)
 		return;
 	if (ledger->slot_cursor == &slot->in_all)
 		ledger->slot_cursor = slot->in_all.next;
+	if (ledger->verify_cursor == &slot->in_all)
+		ledger->verify_cursor = slot->in_all.next;
 	gq_list_remove(&slot->in_all);
 	gq_list_remove(&slot->in_ns);
 	gq_map_remove(ledger->slots, slot->key, strlen(slot->key));
@@ -283,6 +285,7 @@ struct gq_charge *gq_ledger_charge_new(struct gq_ledger *ledger, const struct gq
 	charge->state = GQ_STATE_RESERVED;
 	charge->slot = slot;
 	charge->list_epoch = ledger->epoch[GQ_PODS];
+	charge->verify_epoch = ledger->verify_epoch;
 	gq_list_init(&charge->in_node);
 	gq_list_init(&charge->waiting);
 	gq_list_init(&charge->in_unseen);
@@ -419,7 +422,7 @@ void gq_charge_admit_parts(const struct gq_ledger *ledger, struct gq_charge *cha
 	charge->admitted_known = true;
 }
 
-static enum gq_charge_state seen_state(const struct gq_pod *pod)
+enum gq_charge_state gq_ledger_seen_state(const struct gq_pod *pod)
 {
 	if (pod->terminating)
 		return GQ_STATE_TERMINATING;
@@ -460,7 +463,7 @@ static int charge_update(struct gq_ledger *ledger, struct gq_charge *charge,
 	charge->pod = gq_pod_ref(pod);
 	(void)gq_map_put(ledger->charges, pod->uid, strlen(pod->uid), charge, NULL);
 	gq_pod_unref(old);
-	gq_ledger_state_set(ledger, charge, seen_state(pod));
+	gq_ledger_state_set(ledger, charge, gq_ledger_seen_state(pod));
 	if (pod->node_name[0]) {
 		free(charge->bind_node);
 		charge->bind_node = NULL;
@@ -472,8 +475,7 @@ static int charge_update(struct gq_ledger *ledger, struct gq_charge *charge,
 int gq_ledger_pod_update(struct gq_ledger *ledger, const struct gq_pod *pod, int64_t now_ns)
 {
 	struct gq_charge *charge = gq_map_get(ledger->charges, pod->uid, strlen(pod->uid));
-	bool holds = gq_pod_asks_for_gpu(pod) && pod->phase != GQ_POD_SUCCEEDED &&
-		     pod->phase != GQ_POD_FAILED;
+	bool holds = gq_pod_holds(pod);
 
 	if (charge && (!holds || strcmp(charge->pod->name, pod->name) != 0 ||
 		       strcmp(charge->pod->namespace_, pod->namespace_) != 0)) {
@@ -507,6 +509,7 @@ int gq_ledger_pod_seen(struct gq_ledger *ledger, const struct gq_pod *pod, int64
 {
 	gq_ledger_lock(ledger);
 	bool known = gq_map_get(ledger->charges, pod->uid, strlen(pod->uid));
+	gq_verify_heard(ledger, pod->uid);
 	int code = gq_ledger_pod_update(ledger, pod, now_ns);
 	struct gq_charge *charge = gq_map_get(ledger->charges, pod->uid, strlen(pod->uid));
 	if (charge) {
@@ -526,6 +529,7 @@ int gq_ledger_pod_seen(struct gq_ledger *ledger, const struct gq_pod *pod, int64
 void gq_ledger_pod_gone(struct gq_ledger *ledger, const char *uid, int64_t now_ns)
 {
 	gq_ledger_lock(ledger);
+	gq_verify_heard(ledger, uid);
 	struct gq_charge *charge = gq_map_get(ledger->charges, uid, strlen(uid));
 	if (charge)
 		gq_ledger_charge_remove(ledger, charge, now_ns);
@@ -625,12 +629,6 @@ struct gq_policy *gq_ledger_policy(struct gq_ledger *ledger)
 	return policy;
 }
 
-int gq_ledger_recount(struct gq_ledger *ledger, int64_t now_ns, unsigned *ret_drift,
-		      struct gq_err *err)
-{
-	return gq_ledger_rebuild(ledger, NULL, now_ns, ret_drift, err);
-}
-
 void gq_ledger_set_synced(struct gq_ledger *ledger)
 {
 	gq_lock_take(&ledger->build_lock);
@@ -678,6 +676,7 @@ void gq_ledger_free(struct gq_ledger *ledger)
 		gq_list_remove(&entry->in_all);
 		node_entry_free(entry);
 	}
+	gq_verify_free(ledger->verify);
 	gq_book_free(ledger->cur);
 	gq_map_free(ledger->charges);
 	gq_map_free(ledger->tickets);

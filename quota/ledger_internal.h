@@ -8,8 +8,9 @@
 
 /* The ledger's inside, shared by ledger.c (pods and nodes as they come), book.c (totals against
  * limits), tenancy.c (namespaces and which tenant they belong to), rebuild.c (counting anew aside),
- * reserve.c (reservations and how they end), usage.c and decision.c. Everything here is guarded by
- * ledger.lock unless it says otherwise. */
+ * drift.c (what was wrong), verify.c (a list of pods held against it), reserve.c (reservations and
+ * how they end), usage.c and decision.c. Everything here is guarded by ledger.lock unless it says
+ * otherwise. */
 
 /* No single pod adds more than this to a total, so that 64 bits hold any sum and GQ_UNLIMITED,
  * which can't be taken back out of a sum, never gets into one. 2^46 shares are 13 million GPUs. */
@@ -60,6 +61,10 @@ struct gq_book_limit {
 	struct gq_count used;
 	double bound_share_s; /* shares bound, integrated over time */
 	int64_t bound_since_ns;
+	uint64_t drift_total;
+	/* While something wrong is repaired: a charge in it was wrong; its total before. */
+	bool drifted;
+	struct gq_amount was;
 };
 
 struct gq_book_tenant {
@@ -154,6 +159,8 @@ struct gq_charge {
 	int64_t found_ns;  /* when the GET began that has shown it */
 	bool hurried;      /* was asked about early, since somebody waits for the answer */
 	uint64_t list_epoch;
+	uint64_t verify_epoch; /* the verification whose list has shown it, or that it is younger
+				  than */
 };
 
 /* One namespace and name. Its charges count as the largest, since only one of them can exist. */
@@ -249,7 +256,11 @@ struct gq_ledger {
 	struct gq_list *node_cursor;
 	uint64_t build;         /* number of the latest build */
 	const int *class_moves; /* while next is built: ids of cur's classes -> next's, -1 none */
+	struct gq_drift *drift; /* while a recount builds next: what it finds; else NULL */
 	size_t by_state[GQ_STATES];
+	struct gq_verify *verify; /* NULL: no list is held against the ledger */
+	uint64_t verify_epoch;
+	struct gq_list *verify_cursor; /* as slot_cursor, without build_lock */
 };
 
 /* Whoever waits for the lock holds the turn, so that one who lets the lock go and takes it again at
@@ -334,6 +345,8 @@ struct gq_charge *gq_ledger_charge_new(struct gq_ledger *ledger, const struct gq
 void gq_ledger_charge_remove(struct gq_ledger *ledger, struct gq_charge *charge, int64_t now_ns);
 void gq_ledger_state_set(struct gq_ledger *ledger, struct gq_charge *charge,
 			 enum gq_charge_state state);
+/* What a charge is whose pod was seen so. */
+enum gq_charge_state gq_ledger_seen_state(const struct gq_pod *pod);
 /* The body of gq_ledger_pod_seen(), with the lock held. */
 int gq_ledger_pod_update(struct gq_ledger *ledger, const struct gq_pod *pod, int64_t now_ns);
 
@@ -346,13 +359,13 @@ void gq_charge_admit_parts(const struct gq_ledger *ledger, struct gq_charge *cha
 /* ---- rebuild.c ---- */
 
 /* Counts everything anew under policy and the present nodes (under those in force for NULL), aside,
- * and swaps it in. ret_drift (may be NULL): limits whose totals differed from the ones replaced;
- * only meaningful when the policy did not change. Takes build_lock, then lock, in slices. */
+ * and swaps it in. drift (NULL: not asked for): what differed is noted there; only without a
+ * policy. Takes build_lock, then lock, in slices. */
 int gq_ledger_rebuild(struct gq_ledger *ledger, const struct gq_policy *policy, int64_t now_ns,
-		      unsigned *ret_drift, struct gq_err *err);
+		      struct gq_drift *drift, struct gq_err *err);
 /* The same with build_lock held. */
 int gq_ledger_rebuild_held(struct gq_ledger *ledger, const struct gq_policy *policy, int64_t now_ns,
-			   unsigned *ret_drift, struct gq_err *err);
+			   struct gq_drift *drift, struct gq_err *err);
 
 /* Takes what every charge without `admitted` may land on now as what it was allowed for. With
  * build_lock and lock held, which is let go between slices. */
@@ -360,6 +373,23 @@ void gq_ledger_admit_seen(struct gq_ledger *ledger);
 
 /* How many slots are worked on before the lock is let go for others. */
 #define GQ_SLICE 64
+
+/* ---- drift.c ---- */
+
+/* Holds what a slot's charges were in the book in force against what they are in the one that is
+ * built: notes pods that differ, marks limits of next, and puts states right. */
+void gq_drift_check_slot(struct gq_ledger *ledger, const struct gq_slot *slot);
+/* The limit was found wrong: counts that, and notes what it had less what it has. */
+void gq_drift_count(struct gq_drift *drift, const struct gq_book *book,
+		    const struct gq_book_tenant *tenant, struct gq_book_limit *limit,
+		    struct gq_amount had, struct gq_amount has);
+void gq_drift_note_pod(struct gq_drift *drift, const struct gq_pod *pod);
+
+/* ---- verify.c ---- */
+
+/* The watch has told of the pod. */
+void gq_verify_heard(struct gq_ledger *ledger, const char *uid);
+void gq_verify_free(struct gq_verify *verify);
 
 /* ---- reserve.c ---- */
 

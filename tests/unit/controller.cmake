@@ -1,4 +1,5 @@
 foreach(name
+    drift_log
     election
     election_sim
     event_notes
