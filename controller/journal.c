@@ -61,7 +61,8 @@ struct gq_journal {
 	bool in_flight; /* a request runs, or a retry is waited for */
 	bool write_due; /* whoever else wrote it is to be written over */
 	bool read_due;  /* the journal has to be read before it is written again */
-	bool lost;      /* while taking over: there was no journal, or none of ours */
+	bool lost;      /* when it was taken over, there was no journal, or none of ours */
+	bool opened;    /* grants may be made */
 	uint64_t epoch;
 	uint64_t seq;      /* of the last write sent */
 	char version[256]; /* resourceVersion that the next write demands; "" creates */
@@ -192,7 +193,8 @@ static void publish(struct gq_journal *journal)
 	gq_tickets_open(journal->tickets, journal->mode == MODE_HOLDING);
 	gq_lock_take(&journal->lock);
 	journal->stats.holds = journal->mode == MODE_HOLDING || journal->mode == MODE_FLUSHING;
-	journal->stats.held = !journal->stats.holds || journal->held_until_ns != 0;
+	journal->stats.held = journal->mode != MODE_HOLDING || !journal->opened ||
+			      journal->held_until_ns != 0;
 	journal->stats.epoch = journal->epoch;
 	journal->stats.seq = journal->seq;
 	gq_lock_release(&journal->lock);
@@ -240,18 +242,20 @@ static void commit_up_to(struct gq_journal *journal, uint64_t seq)
 
 /* ---- holding grants back ---- */
 
-static void hold_for_ttl(struct gq_journal *journal, const char *why)
+static void hold_for_ttl(struct gq_journal *journal, const char *how)
 {
 	journal->held_until_ns = now(journal) + journal->options.ttl_ns;
 	gq_ledger_hold_grants(journal->options.ledger, true);
 	gq_log(GQ_LOG_ERROR, "the journal was lost: nothing is granted for one time to live",
-	       GQ_S("problem", why), GQ_I("seconds", journal->options.ttl_ns / GQ_NS_PER_S));
+	       GQ_S("journal", how), GQ_I("seconds", journal->options.ttl_ns / GQ_NS_PER_S));
 	publish(journal);
+	if (journal->options.on_lost)
+		journal->options.on_lost(journal->options.arg, how);
 }
 
 static void release_grants(struct gq_journal *journal)
 {
-	if (journal->mode != MODE_HOLDING || !journal->held_until_ns ||
+	if (journal->mode != MODE_HOLDING || !journal->opened || !journal->held_until_ns ||
 	    now(journal) < journal->held_until_ns)
 		return;
 	journal->held_until_ns = 0;
@@ -391,10 +395,6 @@ static void taken_over(struct gq_journal *journal)
 
 	journal->mode = MODE_HOLDING;
 	trace_lines("fence", journal->epoch, journal->seq, &journal->uids);
-	if (journal->lost)
-		hold_for_ttl(journal, "there was none, or none that could be read");
-	else
-		gq_ledger_hold_grants(journal->options.ledger, false);
 	publish(journal);
 	if (done)
 		done(journal->taken_over_arg, journal->epoch);
@@ -419,7 +419,7 @@ static void on_absent(struct gq_journal *journal)
 	journal->epoch = new_epoch(journal, journal->epoch, false);
 	journal->seq = 0;
 	gq_tickets_fail(journal->tickets);
-	hold_for_ttl(journal, "somebody deleted it");
+	hold_for_ttl(journal, "was deleted");
 }
 
 static enum gq_journal_outcome outcome_of(const struct gq_api_response *response)
@@ -566,7 +566,7 @@ static void read_holding(struct gq_journal *journal, const struct gq_journal_tex
 {
 	if (!readable) {
 		gq_tickets_fail(journal->tickets);
-		hold_for_ttl(journal, "somebody has written something else in its place");
+		hold_for_ttl(journal, "was replaced by something else");
 		journal->write_due = true;
 		return;
 	}
@@ -744,6 +744,7 @@ static void reset(struct gq_journal *journal, enum mode mode)
 	journal->write_due = false;
 	journal->n_attempts = 0;
 	journal->held_until_ns = 0;
+	journal->opened = false;
 	journal->backoff_ns = 0;
 	journal->taken_over = NULL;
 	publish(journal);
@@ -762,6 +763,18 @@ void gq_journal_take_over(struct gq_journal *journal, void (*done)(void *arg, ui
 		proceed(journal);
 	else
 		on_tick(journal);
+}
+
+void gq_journal_open(struct gq_journal *journal, bool first_ever)
+{
+	if (journal->mode != MODE_HOLDING)
+		return;
+	journal->opened = true;
+	if (journal->lost && !first_ever)
+		hold_for_ttl(journal, "was absent or not readable");
+	else if (!journal->held_until_ns)
+		gq_ledger_hold_grants(journal->options.ledger, false);
+	publish(journal);
 }
 
 void gq_journal_stop(struct gq_journal *journal)

@@ -27,6 +27,9 @@ struct gq_journal_options {
 	/* Another leader has taken the journal over: we are one no more. On the client's thread;
 	 * the journal has stopped before. */
 	void (*on_fenced)(void *arg);
+	/* The journal was lost (how: "was deleted"): nothing is granted for one time to live. On
+	 * the client's thread; may be NULL. */
+	void (*on_lost)(void *arg, const char *how);
 	void *arg;
 };
 
@@ -42,6 +45,11 @@ GQ_DEFINE_CLEANUP(gq_cleanup_journal, struct gq_journal, gq_journal_free);
  * grants nothing for one time to live. On the client's thread. */
 void gq_journal_take_over(struct gq_journal *journal, void (*done)(void *arg, uint64_t epoch),
 			  void *arg);
+
+/* After a take-over: from now on the ledger grants. If the journal was absent or not understood, what
+ * an earlier leader had in it is not known, so nothing is granted for one time to live; unless this
+ * is the first leader ever. On the client's thread. */
+void gq_journal_open(struct gq_journal *journal, bool first_ever);
 
 /* Nothing is written or committed any more; every ticket at hand is aborted, and the ledger grants
  * nothing until the next take-over. On the client's thread. */

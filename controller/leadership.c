@@ -61,6 +61,9 @@ struct gq_leadership {
 	bool listed;               /* once at least */
 	int64_t list_begun_ns;     /* of the last list that is complete */
 	bool successor_seen;
+	const char *fenced;   /* why another leader is believed in, or NULL */
+	uint64_t policy_term; /* in which policy_code came; 0 none */
+	int policy_code;
 	struct gq_leadership_status status;
 };
 
@@ -193,7 +196,18 @@ static void stop_leading(struct gq_leadership *leadership, enum state state, con
 
 void gq_leadership_fenced(struct gq_leadership *leadership, const char *why)
 {
-	if (leadership->state < STATE_JOURNAL || leadership->state > STATE_LEADING)
+	gq_lock_take(&leadership->lock);
+	leadership->fenced = why;
+	gq_lock_release(&leadership->lock);
+	wake(leadership);
+}
+
+static void step_down_if_fenced(struct gq_leadership *leadership)
+{
+	gq_lock_take(&leadership->lock);
+	const char *why = GQ_STEAL(leadership->fenced);
+	gq_lock_release(&leadership->lock);
+	if (!why || leadership->state < STATE_JOURNAL || leadership->state > STATE_LEADING)
 		return;
 	leadership->pause_until_ns = now(leadership) + FENCED_PAUSE_NS;
 	stop_leading(leadership, STATE_FOLLOWING, why);
@@ -205,6 +219,8 @@ static void lead(struct gq_leadership *leadership)
 {
 	leadership->state = STATE_LEADING;
 	gq_trace("lead", leadership->epoch, 0, NULL, 0);
+	gq_journal_open(leadership->options.journal,
+			leadership->options.first_ever(leadership->options.arg));
 	atomic_store(&leadership->leads, true);
 	gq_routing_take(leadership->options.routing);
 	gq_log(GQ_LOG_INFO, "leads", GQ_I("epoch", leadership->epoch),
@@ -289,18 +305,34 @@ static void begin_barrier(struct gq_leadership *leadership)
 	proceed(leadership);
 }
 
+static void read_policy(struct gq_leadership *leadership);
+
 static void on_policy(void *arg, int code)
 {
-	struct call call = *(struct call *)arg;
-	struct gq_leadership *leadership = call.leadership;
+	struct call *call = arg;
+	struct gq_leadership *leadership = call->leadership;
 
-	free(arg);
-	if (call.term != leadership->term || leadership->state != STATE_POLICY)
-		return;
-	if (code)
-		leadership->policy_at_ns = now(leadership) + POLICY_RETRY_NS;
-	else
+	gq_lock_take(&leadership->lock);
+	leadership->policy_term = call->term;
+	leadership->policy_code = code;
+	gq_lock_release(&leadership->lock);
+	free(call);
+	wake(leadership);
+}
+
+static void policy_proceed(struct gq_leadership *leadership)
+{
+	gq_lock_take(&leadership->lock);
+	bool done = leadership->policy_term == leadership->term;
+	int code = leadership->policy_code;
+	leadership->policy_term = 0;
+	gq_lock_release(&leadership->lock);
+	if (done && !code)
 		begin_barrier(leadership);
+	else if (done)
+		leadership->policy_at_ns = now(leadership) + POLICY_RETRY_NS;
+	else if (leadership->policy_at_ns && now(leadership) >= leadership->policy_at_ns)
+		read_policy(leadership);
 }
 
 static void read_policy(struct gq_leadership *leadership)
@@ -472,6 +504,7 @@ static void proceed(struct gq_leadership *leadership)
 	gq_lock_release(&leadership->lock);
 	if (leadership->state == STATE_ENDED)
 		return;
+	step_down_if_fenced(leadership);
 	if (hand_over && leadership->state < STATE_FLUSHING)
 		begin_hand_over(leadership);
 	if (leadership->election)
@@ -489,9 +522,8 @@ static void proceed(struct gq_leadership *leadership)
 		if (!may_lead)
 			stop_leading(leadership, STATE_FOLLOWING,
 				     "its Lease was not renewed in time");
-		else if (leadership->state == STATE_POLICY && leadership->policy_at_ns &&
-			 now(leadership) >= leadership->policy_at_ns)
-			read_policy(leadership);
+		else if (leadership->state == STATE_POLICY)
+			policy_proceed(leadership);
 		else if (leadership->state == STATE_BARRIER)
 			barrier_proceed(leadership);
 		break;

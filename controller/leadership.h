@@ -31,9 +31,12 @@ struct gq_leadership_options {
 	const char *identity;
 	bool elect; /* by the Lease; false: this is the only replica */
 	/* The journal is ours, with this epoch: makes the accepted policy ours, too, then calls
-	 * done, on the client's thread. A failure is tried again. */
+	 * done, on any thread. A failure is tried again. */
 	void (*lead_policy)(void *arg, uint64_t epoch, void (*done)(void *done_arg, int code),
 			    void *done_arg);
+	/* After that: whether no policy was ever accepted here, so that nobody can have granted
+	 * anything before. */
+	bool (*first_ever)(void *arg);
 	void (*follow_policy)(void *arg);
 	/* Has the pods listed in full. */
 	void (*relist)(void *arg);
@@ -65,7 +68,7 @@ void gq_leadership_own_pod(struct gq_leadership *leadership, const char *name,
 			   const char *leader_label, const char *barrier, bool gone, bool listed);
 void gq_leadership_pods_listed(struct gq_leadership *leadership, int64_t begun_ns);
 
-/* Another leader was noticed elsewhere than in the journal: steps down. On the client's thread. */
+/* Another leader was noticed: steps down. why: stays in place. Any thread. */
 void gq_leadership_fenced(struct gq_leadership *leadership, const char *why);
 
 struct gq_leadership_status {

@@ -111,15 +111,12 @@ static const char *or_default(const char *value, const char *fallback)
 	return value ? value : fallback;
 }
 
-static int parse_leader_elect(const char *value, struct gq_err *err)
+static int parse_leader_elect(const char *value, bool *ret_elect, struct gq_err *err)
 {
-	if (strcmp(value, "false") == 0)
-		return 0;
-	if (strcmp(value, "true") != 0)
+	*ret_elect = strcmp(value, "true") == 0;
+	if (!*ret_elect && strcmp(value, "false") != 0)
 		return gq_fail(err, GQ_EINVALID, "--leader-elect is true or false, not %s", value);
-	return gq_fail(err, GQ_EINVALID,
-		       "--leader-elect=true is not supported by this version, which runs as one "
-		       "replica (strategy: Recreate): pass --leader-elect=false");
+	return 0;
 }
 
 static int parse_ttl(const char *value, int64_t *ret_ns, struct gq_err *err)
@@ -154,7 +151,7 @@ int gq_serve_options_parse(int argc, char **argv, struct gq_serve_options *ret_o
 	int code = gq_options_parse(argc, argv, options, sizeof options / sizeof options[0], NULL,
 				    0, &n, err);
 	if (!code)
-		code = parse_leader_elect(or_default(leader_elect, "true"), err);
+		code = parse_leader_elect(or_default(leader_elect, "true"), &o.leader_elect, err);
 	if (!code)
 		code = parse_ttl(or_default(ttl, "60"), &o.reservation_ttl_ns, err);
 	if (code)

@@ -37,6 +37,7 @@ struct gq_serve_options {
 	const char *tls_cert;
 	const char *tls_key;
 	const char *identity;
+	bool leader_elect; /* false: this is the only replica */
 	int64_t reservation_ttl_ns;
 	enum gq_log_level log_level;
 	enum gq_log_format log_format;

@@ -258,8 +258,8 @@ struct gq_usage_limit {
 	/* Of a limit that is over, after gq_ledger_usage_holders(): who holds most, most first. */
 	struct gq_usage_holder *holders;
 	size_t n_holders;
-	size_t pods; /* that count in it; the others are not named */
-	uint64_t drift_total;     /* times that it was found wrong, since then */
+	size_t pods;          /* that count in it; the others are not named */
+	uint64_t drift_total; /* times that it was found wrong, since then */
 };
 
 struct gq_usage_tenant {
@@ -273,7 +273,8 @@ struct gq_usage_tenant {
 struct gq_usage_uncharged {
 	char *namespace_;
 	size_t pods;    /* GPU pods there that no tenant is charged for */
-	bool ambiguous; /* selectors of two tenants match the namespace */
+	bool ambiguous; /* selectors of two tenants match the namespace: */
+	const char *first, *second;
 };
 
 /* A consistent copy. Strings of tenants and classes live as long as its policy reference. */

@@ -116,6 +116,11 @@ static int copy_uncharged(struct gq_ledger *ledger, struct gq_usage *usage)
 		    (struct gq_usage_uncharged){.namespace_ = name,
 						.pods = assign->tenant < 0 ? ns->n_slots : 0,
 						.ambiguous = ambiguous};
+		if (ambiguous) {
+			struct gq_usage_uncharged *one = &usage->uncharged[usage->n_uncharged - 1];
+			one->first = ledger->cur->tenants[assign->first].spec->name;
+			one->second = ledger->cur->tenants[assign->second].spec->name;
+		}
 	}
 	return 0;
 }
