@@ -127,9 +127,11 @@ static void print_policy(struct gq_buf *out, const struct gq_policy_status *stat
 				 "The policy in force, by the SHA-256 of its bytes.");
 		gq_metric_sample_int(out, "gpuquota_policy_info", labels, 1);
 	}
-	gq_metric_single(out, "gpuquota_policy_last_reload_successful", "gauge",
-			 "1 while the newest state of the policy ConfigMap is in force.",
-			 status->last_ok);
+	gq_metric_single(
+	    out, "gpuquota_policy_last_reload_successful", "gauge",
+	    "1 while the newest state of the policy ConfigMap is good, and in force or "
+	    "about to be.",
+	    status->last_ok);
 }
 
 static void print_program(struct gq_buf *out, struct gq_pages *pages)

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@
 #define TICK_MS 100
 #define CERTIFICATE_TICKS 10 /* look at the files once a second */
 #define RECOUNT_TICKS 3000   /* every five minutes */
+#define LEAD_TICKS 10        /* between attempts to take over the accepted policy */
 #define DRAIN_MAX_NS (20 * GQ_NS_PER_S)
 #define INLINE_BELOW_BYTES (16u << 10)
 /* The API server finishes a create that it was allowed within this time. */
@@ -43,12 +45,14 @@ struct serve {
 	struct gq_pages pages;
 	struct gq_server *server;
 	char policy_path[512];
-	struct gq_informer_resource resources[4];
+	struct gq_informer_resource resources[5];
 	struct gq_informer *informer;
 	pthread_t server_thread;
 	bool server_runs;
 	int server_code;
-	int signals;              /* signalfd */
+	int signals; /* signalfd */
+	int wakes;   /* eventfd: the policy source has work */
+	atomic_bool lead_wanted;
 	struct tls_files in_use;  /* what the certificate in use was read from */
 	struct tls_files refused; /* what was not usable, when it has been told */
 	bool refusal_told;
@@ -123,6 +127,22 @@ static void on_synced(void *arg, const char *resource)
 		gq_log(GQ_LOG_ERROR, "nodes could not be taken over", GQ_S("problem", err.msg));
 	gq_ledger_set_synced(serve->ledger);
 	gq_log(GQ_LOG_INFO, "every cache has synced");
+	atomic_store(&serve->lead_wanted, true);
+}
+
+static void on_policy_work(void *arg)
+{
+	const struct serve *serve = arg;
+
+	(void)eventfd_write(serve->wakes, 1);
+}
+
+static void on_policy_taken_over(void *arg, int code)
+{
+	struct serve *serve = arg;
+
+	if (code)
+		atomic_store(&serve->lead_wanted, true);
 }
 
 /* ---- making the parts ---- */
@@ -151,8 +171,10 @@ static int make_informer(struct serve *serve, struct gq_err *err)
 	    {"namespaces", "/api/v1/namespaces", NULL, gq_namespace_keep, gq_feed_namespaces,
 	     &serve->feed},
 	    {"nodes", "/api/v1/nodes", NULL, gq_node_keep, gq_feed_nodes, &serve->feed},
-	    {"policy", serve->policy_path, "metadata.name=" GQ_POLICY_NAME, gq_policy_source_keep,
+	    {"policy", serve->policy_path, "metadata.name=" GQ_POLICY_NAME, gq_policy_state_keep,
 	     gq_policy_source_event, serve->policy},
+	    {"accepted policy", serve->policy_path, "metadata.name=" GQ_ACCEPTED_NAME,
+	     gq_policy_state_keep, gq_policy_source_accepted_event, serve->policy},
 	    {"pods", "/api/v1/pods", NULL, gq_pod_keep, gq_feed_pods, &serve->feed},
 	};
 	_Static_assert(sizeof resources == sizeof serve->resources, "one entry a collection");
@@ -176,7 +198,13 @@ static int make_memory_parts(struct serve *serve, struct gq_err *err)
 {
 	serve->ledger = gq_ledger_new(
 	    &(struct gq_ledger_options){.reservation_ttl_ns = serve->options.reservation_ttl_ns});
-	serve->policy = serve->ledger ? gq_policy_source_new(serve->ledger, &gq_clock_real) : NULL;
+	serve->policy = gq_policy_source_new(
+	    &(struct gq_policy_source_options){.ledger = serve->ledger,
+					       .api = serve->api,
+					       .clock = &gq_clock_real,
+					       .namespace_ = serve->options.namespace_,
+					       .wake = on_policy_work,
+					       .arg = serve});
 	serve->store =
 	    serve->ledger ? gq_store_new(serve->ledger, serve->api, &gq_clock_real) : NULL;
 	serve->admission = gq_admission_new(
@@ -187,7 +215,7 @@ static int make_memory_parts(struct serve *serve, struct gq_err *err)
 					   .read = on_read,
 					   .commit = on_commit,
 					   .arg = serve});
-	if (!serve->policy || !serve->store || !serve->admission)
+	if (!serve->ledger || !serve->policy || !serve->store || !serve->admission)
 		return gq_fail(err, GQ_ENOMEM, "out of memory");
 	serve->feed = (struct gq_feed){.ledger = serve->ledger, .clock = &gq_clock_real};
 	serve->pages.ledger = serve->ledger;
@@ -229,6 +257,8 @@ static void take_down(struct serve *serve)
 	gq_kubeconfig_free(serve->kubeconfig);
 	if (serve->signals >= 0)
 		close(serve->signals);
+	if (serve->wakes >= 0)
+		close(serve->wakes);
 }
 
 /* ---- running ---- */
@@ -291,6 +321,9 @@ static void recount(struct serve *serve)
 static void tick(struct serve *serve, unsigned count)
 {
 	gq_store_probe(serve->store);
+	if (count % LEAD_TICKS == 0 && atomic_exchange(&serve->lead_wanted, false))
+		gq_policy_source_lead(serve->policy, 1, on_policy_taken_over, serve);
+	gq_policy_source_work(serve->policy);
 	if (count % CERTIFICATE_TICKS == 0)
 		follow_certificate(serve, false);
 	if (count % RECOUNT_TICKS == 0)
@@ -300,9 +333,11 @@ static void tick(struct serve *serve, unsigned count)
 /* Returns once somebody asks the program to end. */
 static void run_until_signal(struct serve *serve)
 {
-	struct pollfd fd = {.fd = serve->signals, .events = POLLIN};
+	struct pollfd fds[] = {{.fd = serve->signals, .events = POLLIN},
+			       {.fd = serve->wakes, .events = POLLIN}};
 	int64_t next_ns = gq_clock_mono_ns(&gq_clock_real);
 	struct signalfd_siginfo info;
+	eventfd_t woken;
 
 	for (unsigned count = 1;;) {
 		int64_t left_ns = next_ns - gq_clock_mono_ns(&gq_clock_real);
@@ -312,8 +347,11 @@ static void run_until_signal(struct serve *serve)
 			continue;
 		}
 		int timeout_ms = (int)(left_ns / GQ_NS_PER_MS) + 1;
-		if (poll(&fd, 1, timeout_ms) <= 0 ||
-		    read(serve->signals, &info, sizeof info) != (ssize_t)sizeof info)
+		if (poll(fds, 2, timeout_ms) <= 0)
+			continue;
+		if (eventfd_read(serve->wakes, &woken) == 0)
+			gq_policy_source_work(serve->policy);
+		if (read(serve->signals, &info, sizeof info) != (ssize_t)sizeof info)
 			continue;
 		if (info.ssi_signo != SIGHUP) {
 			gq_log(GQ_LOG_INFO, "ending",
@@ -375,12 +413,15 @@ static int block_signals(struct serve *serve, struct gq_err *err)
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	serve->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return serve->signals < 0 ? gq_fail(err, GQ_EIO, "signalfd: %s", strerror(errno)) : 0;
+	serve->wakes = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (serve->signals < 0 || serve->wakes < 0)
+		return gq_fail(err, GQ_EIO, "signalfd or eventfd: %s", strerror(errno));
+	return 0;
 }
 
 int gq_command_serve(int argc, char **argv)
 {
-	struct serve serve = {.signals = -1};
+	struct serve serve = {.signals = -1, .wakes = -1};
 	struct gq_err err = {0};
 
 	if (gq_serve_options_parse(argc, argv, &serve.options, &err)) {

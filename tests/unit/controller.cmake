@@ -1,7 +1,8 @@
-foreach(name feed file hash options pages policy_command policy_source store table usage_command)
+foreach(name accepted feed file hash options pages policy_command policy_lead policy_source store
+    table usage_command)
   gq_unit_test(${name} LINKS gq_controller)
 endforeach()
-foreach(name store table)
+foreach(name accepted policy_lead store table)
   gq_fail_alloc(${name})
 endforeach()
 gq_unit_test(serve LINKS gq_controller SOURCES testpki.c)
