@@ -1,5 +1,5 @@
-foreach(name accepted feed file hash options pages policy_command policy_lead policy_source store
-    table usage_command)
+foreach(name accepted feed file hash options pages policy_command policy_lead policy_source
+    policy_takeover store table usage_command)
   gq_unit_test(${name} LINKS gq_controller)
 endforeach()
 foreach(name accepted policy_lead store table)

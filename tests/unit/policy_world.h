@@ -425,4 +425,86 @@ static inline void assert_accepted(const char *text, const char *epoch)
 	assert_string_equal(json_text(data, "epoch"), epoch);
 }
 
+/* How a request may fail. */
+struct failure {
+	int status, code;
+};
+
+#define FAILURES                                                                                   \
+	{                                                                                          \
+		{0, GQ_EIO}, {500, GQ_EIO}, {503, GQ_EIO}, {504, GQ_EIO}, {429, GQ_ETHROTTLED},    \
+		    {403, GQ_EDENIED}, {401, GQ_EDENIED}, {422, GQ_EINVALID}, {400, GQ_EINVALID},  \
+		{                                                                                  \
+			410, GQ_EGONE                                                              \
+		}                                                                                  \
+	}
+
+/* ---- who leads ---- */
+
+/* Takes over up to its first request. */
+static inline void lead(uint64_t epoch)
+{
+	dones = 0;
+	settle();
+	gq_policy_source_lead(source, epoch, on_done, &app_time);
+	settle();
+}
+
+static inline void assert_done(int code)
+{
+	assert_int_equal(dones, 1);
+	assert_int_equal(done_code, code);
+}
+
+/* Answers the request that is under way, whose method and ConfigMap are these. */
+static inline void expect(const char *text)
+{
+	char now[64];
+
+	assert_true(request.open);
+	(void)snprintf(now, sizeof now, "%s %s", request.method,
+		       map_of(request.path) == WRITTEN ? "written" : "accepted");
+	assert_string_equal(now, text);
+	requests[0] = '\0';
+}
+
+static inline void honest(const char *text)
+{
+	expect(text);
+	answer_honestly();
+	settle();
+}
+
+static inline void refused(const char *text, int status)
+{
+	expect(text);
+	answer(status, "", 0);
+	settle();
+}
+
+/* It leads, with GOOD written, accepted and in force. */
+static inline void to_lead(void)
+{
+	gq_policy_source_follow(source);
+	settle();
+	write_policy(GOOD);
+	show(WRITTEN);
+	lead(EPOCH);
+	run();
+	assert_done(0);
+	show(ACCEPTED);
+	run();
+	assert_status(GOOD, NULL);
+	assert_accepted(GOOD, "5");
+	requests[0] = logged[0] = '\0';
+}
+
+static inline void rewrite(const char *text)
+{
+	write_policy(text);
+	show(WRITTEN);
+	settle();
+	honest("GET written");
+}
+
 #endif
