@@ -193,8 +193,8 @@ static void publish(struct gq_journal *journal)
 	gq_tickets_open(journal->tickets, journal->mode == MODE_HOLDING);
 	gq_lock_take(&journal->lock);
 	journal->stats.holds = journal->mode == MODE_HOLDING || journal->mode == MODE_FLUSHING;
-	journal->stats.held = journal->mode != MODE_HOLDING || !journal->opened ||
-			      journal->held_until_ns != 0;
+	journal->stats.held =
+	    journal->mode != MODE_HOLDING || !journal->opened || journal->held_until_ns != 0;
 	journal->stats.epoch = journal->epoch;
 	journal->stats.seq = journal->seq;
 	gq_lock_release(&journal->lock);

@@ -46,9 +46,9 @@ GQ_DEFINE_CLEANUP(gq_cleanup_journal, struct gq_journal, gq_journal_free);
 void gq_journal_take_over(struct gq_journal *journal, void (*done)(void *arg, uint64_t epoch),
 			  void *arg);
 
-/* After a take-over: from now on the ledger grants. If the journal was absent or not understood, what
- * an earlier leader had in it is not known, so nothing is granted for one time to live; unless this
- * is the first leader ever. On the client's thread. */
+/* After a take-over: from now on the ledger grants. If the journal was absent or not understood,
+ * what an earlier leader had in it is not known, so nothing is granted for one time to live; unless
+ * this is the first leader ever. On the client's thread. */
 void gq_journal_open(struct gq_journal *journal, bool first_ever);
 
 /* Nothing is written or committed any more; every ticket at hand is aborted, and the ledger grants

@@ -128,9 +128,11 @@ static void print_policy(struct gq_buf *out, const struct gq_policy_status *stat
 				 "The policy in force, by the SHA-256 of its bytes.");
 		gq_metric_sample_int(out, "gpuquota_policy_info", labels, 1);
 	}
-	gq_metric_single(out, "gpuquota_policy_last_reload_successful", "gauge",
-			 "1 while the newest state of the policy ConfigMap is in force.",
-			 status->last_ok);
+	gq_metric_single(
+	    out, "gpuquota_policy_last_reload_successful", "gauge",
+	    "1 while the newest state of the policy ConfigMap is good, and in force or "
+	    "about to be.",
+	    status->last_ok);
 }
 
 static void print_program(struct gq_buf *out)
@@ -177,6 +179,7 @@ static void metrics(struct gq_pages *pages, struct gq_request *request)
 	print_policy(&out, &policy);
 	print_watches(&out, pages->informer);
 	gq_metrics_print_server(&out, &server);
+	print_leading(&out, pages);
 	print_program(&out);
 	answer(request, 200, "text/plain; version=0.0.4; charset=utf-8", &out);
 }

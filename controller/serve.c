@@ -341,6 +341,7 @@ static int make_leading_parts(struct serve *serve, struct gq_err *err)
 								 .identity = options->identity,
 								 .elect = options->leader_elect,
 								 .lead_policy = lead_policy,
+								 .first_ever = first_ever,
 								 .follow_policy = follow_policy,
 								 .relist = on_relist,
 								 .on_change = on_leadership,

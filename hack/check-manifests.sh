@@ -58,6 +58,10 @@ may no patch events --all-namespaces # there an Event's words could be changed
 may yes watch configmaps/gpuquota-policy -n gpuquota-system
 may no get configmaps -n gpuquota-system
 may no update configmaps/gpuquota-policy -n gpuquota-system
+may yes watch configmaps/gpuquota-policy-accepted -n gpuquota-system
+may yes update configmaps/gpuquota-policy-accepted -n gpuquota-system
+may no delete configmaps/gpuquota-policy-accepted -n gpuquota-system
+may yes create configmaps -n gpuquota-system
 may no get secrets -n gpuquota-system
 may no get leases.coordination.k8s.io -n gpuquota-system
 

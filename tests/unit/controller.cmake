@@ -1,4 +1,5 @@
 foreach(name
+    accepted
     drift_log
     election
     election_sim
@@ -10,7 +11,9 @@ foreach(name
     options
     pages
     policy_command
+    policy_lead
     policy_source
+    policy_takeover
     status_print
     status_writer
     store
@@ -19,8 +22,10 @@ foreach(name
   gq_unit_test(${name} LINKS gq_controller)
 endforeach()
 foreach(name
+    accepted
     election
     events
+    policy_lead
     status_print
     store
     table)
