@@ -114,21 +114,66 @@ static int pod_exists(const struct gq_feed *feed, const struct gq_event *event, 
 		       pod->namespace_, pod->name, why.msg);
 }
 
-int gq_feed_pods(void *arg, const struct gq_event *event, struct gq_err *err)
+static int tell_own_pod(const struct gq_feed *feed, const struct gq_event *event,
+			struct gq_err *err)
 {
-	const struct gq_feed *feed = arg;
+	struct json_object *root GQ_CLEANUP(cleanup_json) = NULL;
+	struct gq_field top = {0}, metadata, labels, annotations;
+	const char *namespace_, *name, *leader, *barrier;
+	int code = gq_field_parse(event->json, event->len, &root, err);
+
+	top.value = root;
+	if (!code)
+		code = gq_field_object(&top, "metadata", &metadata, err);
+	if (!code)
+		code = gq_field_peek(&metadata, "namespace", &namespace_, err);
+	if (code || strcmp(namespace_, feed->own_namespace) != 0)
+		return code;
+	code = gq_field_peek(&metadata, "name", &name, err);
+	if (!code)
+		code = gq_field_object(&metadata, "labels", &labels, err);
+	if (!code)
+		code = gq_field_peek(&labels, GQ_LEADER_LABEL, &leader, err);
+	if (!code)
+		code = gq_field_object(&metadata, "annotations", &annotations, err);
+	if (!code)
+		code = gq_field_peek(&annotations, GQ_BARRIER_ANNOTATION, &barrier, err);
+	if (!code)
+		feed->on_own_pod(feed->arg, name, leader, barrier, event->kind == GQ_EVENT_DELETE,
+				 feed->listing);
+	return code;
+}
+
+static int pod_gone(const struct gq_feed *feed, const struct gq_event *event, struct gq_err *err)
+{
 	struct json_object *root GQ_CLEANUP(cleanup_json) = NULL;
 	const char *uid;
-	int code;
+	int code = deleted_id(event, "uid", &root, &uid, err);
 
-	if (list_event(feed, GQ_PODS, event, &code, err))
-		return code;
-	if (event->kind == GQ_EVENT_UPSERT)
-		return pod_exists(feed, event, err);
-	code = deleted_id(event, "uid", &root, &uid, err);
 	if (!code)
 		gq_ledger_pod_gone(feed->ledger, uid, now(feed));
 	return code;
+}
+
+int gq_feed_pods(void *arg, const struct gq_event *event, struct gq_err *err)
+{
+	struct gq_feed *feed = arg;
+	int code;
+
+	if (list_event(feed, GQ_PODS, event, &code, err)) {
+		if (event->kind != GQ_EVENT_IDLE)
+			feed->listing = event->kind == GQ_EVENT_LIST_BEGIN;
+		if (!code && event->kind == GQ_EVENT_LIST_END && feed->on_pods_listed)
+			feed->on_pods_listed(feed->arg, event->begun_ns);
+		return code;
+	}
+	code = event->kind == GQ_EVENT_UPSERT ? pod_exists(feed, event, err)
+					      : pod_gone(feed, event, err);
+	/* the few of our own are parsed once more, also when the ledger made nothing of them */
+	if (code == GQ_ENOMEM || !feed->own_namespace || !strstr(event->json, feed->own_namespace))
+		return code;
+	int told = tell_own_pod(feed, event, code ? NULL : err);
+	return code ? code : told;
 }
 
 int gq_feed_nodes(void *arg, const struct gq_event *event, struct gq_err *err)

@@ -112,7 +112,7 @@ static void problem(struct gq_recounter *r, int code, const char *message)
 	if (r->result.code)
 		return;
 	r->result.code = code;
-	(void)snprintf(r->result.problem, sizeof r->result.problem, "%s", message);
+	(void)snprintf(r->result.problem, sizeof r->result.problem, "%.511s", message);
 }
 
 /* ---- counting anew, the last step ---- */

@@ -120,6 +120,22 @@ static int visit_pending(struct gq_ledger *ledger, struct gq_slot *slot, int64_t
 	return 0;
 }
 
+static int visit_admit(struct gq_ledger *ledger, struct gq_slot *slot, int64_t now_ns)
+{
+	(void)now_ns;
+	for (struct gq_list *at = slot->charges.next; at != &slot->charges; at = at->next) {
+		struct gq_charge *charge = gq_list_entry(at, struct gq_charge, in_slot);
+		if (!charge->admitted_known)
+			gq_charge_admit_parts(ledger, charge);
+	}
+	return 0;
+}
+
+void gq_ledger_admit_seen(struct gq_ledger *ledger)
+{
+	(void)walk_slots(ledger, visit_admit, 0);
+}
+
 static bool reading_equal(const struct gq_class_reading *a, const struct gq_class_reading *b)
 {
 	return a->class_id == b->class_id && a->memory_mib == b->memory_mib;
@@ -284,6 +300,9 @@ static int visit_count_next(struct gq_ledger *ledger, struct gq_slot *slot, int6
 		gq_parts_done(&charge->parts[bank]);
 		charge->parts[bank] = fresh;
 		carry_admitted(ledger, charge);
+		/* the first policy: nothing was decided before */
+		if (ledger->synced && !ledger->cur && !charge->admitted_known)
+			gq_charge_admit_parts(ledger, charge);
 	}
 	slot->counted_in = ledger->build;
 	if (ledger->drift)
@@ -317,8 +336,8 @@ static void carry_limit(struct gq_ledger *ledger, const struct gq_book_tenant *t
 	carry_seconds(new, old, now_ns);
 	new->drift_total = old->drift_total;
 	if (ledger->drift && (new->drifted || !count_equal(&new->used, &old->used)))
-		gq_drift_count(ledger->drift, ledger->next, tenant, new,
-			       gq_count_total(&old->used), gq_count_total(&new->used));
+		gq_drift_count(ledger->drift, ledger->next, tenant, new, gq_count_total(&old->used),
+			       gq_count_total(&new->used));
 }
 
 /* Hands over what limits have counted to the new book, and notes those whose totals differ. */

@@ -19,5 +19,8 @@ void gq_metrics_print_server(struct gq_buf *out, const struct gq_server_stats *s
 /* GET /usage: a JSON document; gpus are decimal strings, memory in MiB, null is unlimited. Returns
  * out->code. */
 int gq_usage_print_json(struct gq_buf *out, const struct gq_usage *usage);
+/* One element of its "tenants", and of its "uncharged". */
+void gq_usage_print_tenant(struct gq_buf *out, const struct gq_usage_tenant *tenant);
+void gq_usage_print_uncharged(struct gq_buf *out, const struct gq_usage_uncharged *uncharged);
 
 #endif

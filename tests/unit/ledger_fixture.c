@@ -314,6 +314,9 @@ enum gq_verdict_kind world_bind(struct world *w, const struct pod_spec *spec, co
 	gq_verdict_done(&w->verdict);
 	if (gq_decide_binding(w->ledger, &binding, &w->verdict, &err))
 		fail_msg("%s", err.msg);
+	w->ticket = w->verdict.kind == GQ_VERDICT_ALLOW ? w->verdict.ticket : 0;
+	if (w->ticket)
+		world_commit(w);
 	return w->verdict.kind;
 }
 

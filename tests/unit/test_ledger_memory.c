@@ -122,6 +122,22 @@ static int do_usage(struct world *w, const struct objects *o)
 	return code;
 }
 
+static int do_holders(struct world *w, const struct objects *o)
+{
+	struct gq_usage usage;
+	int code = gq_ledger_usage(w->ledger, w->now_ns, w->wall_s, &usage, NULL);
+
+	(void)o;
+	if (code)
+		return code;
+	for (size_t t = 0; t < usage.n_tenants; t++)
+		for (size_t i = 0; i < usage.tenants[t].n_limits; i++)
+			usage.tenants[t].limits[i].most = (struct gq_amount){0, 0};
+	code = gq_ledger_usage_holders(w->ledger, &usage, NULL);
+	gq_usage_done(&usage);
+	return code;
+}
+
 static int do_recount(struct world *w, const struct objects *o)
 {
 	struct gq_drift drift GQ_CLEANUP(gq_drift_done) = {0};
@@ -278,7 +294,9 @@ static void policies_and_usage(void **state)
 	(void)state;
 	assert_true(torture(setup, do_policy, false) > 0);
 	assert_true(torture(setup_asked, do_policy, false) > 0);
-	assert_true(torture(setup, do_usage, false) > 0);
+	long usage = torture(setup, do_usage, false);
+	assert_true(usage > 0);
+	assert_true(torture(setup, do_holders, false) > usage);
 }
 
 static void recounts(void **state)

@@ -385,6 +385,40 @@ static void a_decision_is_worked_out_again(void **state)
 	world_free(w);
 }
 
+/* Those that the walk would come to next. */
+static void next_pods_end(struct world *w, unsigned call)
+{
+	(void)call;
+	for (int i = 0; i < 20; i++) {
+		const struct gq_list *next = w->ledger->slot_cursor;
+		char name[16];
+		if (!next || next == &w->ledger->all_slots)
+			return;
+		(void)snprintf(name, sizeof name, "%s",
+			       gq_list_entry(next, struct gq_slot, in_all)->ns->name);
+		GONE(w, .ns = name);
+	}
+}
+
+/* The list of holders is made in slices too. */
+static void pods_end_while_holders_are_listed(void **state)
+{
+	struct world *w = many("tenants:\n  - {name: red, namespaceSelector: {matchLabels: {team: "
+			       "red}}, quota: {A100: {gpus: 1}}}\n");
+	struct gq_usage usage;
+
+	(void)state;
+	assert_int_equal(gq_ledger_usage(w->ledger, w->now_ns, w->wall_s, &usage, NULL), 0);
+	during(w, next_pods_end, false);
+	assert_int_equal(gq_ledger_usage_holders(w->ledger, &usage, NULL), 0);
+	over();
+	/* after 64 each 20 end, and after the last 64 those 4 that are left */
+	assert_int_equal(usage.tenants[0].limits[0].pods, 4 * GQ_SLICE);
+	assert_int_equal(usage.tenants[0].limits[0].n_holders, GQ_USAGE_HOLDERS_MAX);
+	gq_usage_done(&usage);
+	world_free(w);
+}
+
 static void a_world_that_never_stands_still(void **state)
 {
 	struct world *w = world_new("tenants: [{name: team-a, namespaces: [a-train], quota: {A100: "
@@ -410,6 +444,7 @@ int main(void)
 	    cmocka_unit_test(pods_end_while_a_list_is_compared),
 	    cmocka_unit_test(nodes_settle_meanwhile),
 	    cmocka_unit_test(a_decision_is_worked_out_again),
+	    cmocka_unit_test(pods_end_while_holders_are_listed),
 	    cmocka_unit_test(a_world_that_never_stands_still),
 	};
 

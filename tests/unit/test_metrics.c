@@ -107,7 +107,9 @@ static void usage_series(void **state)
 	};
 	for (size_t i = 0; i < LEN(cases); i++)
 		assert_true(page_value(page, cases[i].series) == cases[i].value);
-	/* unlimited is no series */
+	/* unlimited is no series, and neither is a limit that is kept */
+	assert_int_equal(page_count(page, "gpuquota_over_gpus"), 0);
+	assert_int_equal(page_count(page, "gpuquota_over_memory_bytes"), 1); /* nobody knows */
 	assert_int_equal(page_count(page, "gpuquota_limit_gpus"), 2);
 	assert_int_equal(page_count(page, "gpuquota_limit_memory_bytes"), 2);
 	assert_int_equal(page_count(page, "gpuquota_used_gpus"), 3 * GQ_STATES);
@@ -125,7 +127,7 @@ static void nothing_yet(void **state)
 	gq_metrics_print_usage(&out, &(struct gq_usage){0});
 	struct page *page = page_parse(out.data);
 	assert_int_equal(page->n_samples, GQ_STATES); /* gpuquota_charges */
-	assert_int_equal(page->n_families, 9);
+	assert_int_equal(page->n_families, 11);
 	page_free(page);
 }
 
@@ -195,6 +197,29 @@ static void server_series(void **state)
 	page_free(page);
 }
 
+static void over_series(void **state)
+{
+	struct gq_usage_limit limits[] = {
+	    {.class_name = "A100",
+	     .most = {8 * GPU, 1024},
+	     .used = {{GPU, 512}, {0, 0}, {8 * GPU + GPU / 2, 768}, {0, 0}}},
+	    {.class_name = "H100", .most = {8 * GPU, GQ_UNLIMITED}, .used = {{8 * GPU, 1}}},
+	};
+	struct gq_usage_tenant tenant = {.name = "team-a", .n_limits = 2, .limits = limits};
+	struct gq_buf out GQ_BUF_CLEANUP = GQ_BUF_INIT(1u << 20);
+
+	(void)state;
+	gq_metrics_print_usage(&out, &(struct gq_usage){.tenants = &tenant, .n_tenants = 1});
+	struct page *page = page_parse(out.data);
+	assert_true(page_value(page, "gpuquota_over_gpus{tenant=\"team-a\",class=\"A100\"}") ==
+		    1.5);
+	assert_true(page_value(page, "gpuquota_over_memory_bytes{tenant=\"team-a\","
+				     "class=\"A100\"}") == 256 * MIB);
+	assert_int_equal(page_count(page, "gpuquota_over_gpus"), 1);
+	assert_int_equal(page_count(page, "gpuquota_over_memory_bytes"), 1);
+	page_free(page);
+}
+
 /* From a ledger that holds pods. */
 static void real_usage(void **state)
 {
@@ -250,8 +275,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(usage_series),  cmocka_unit_test(nothing_yet),
 	    cmocka_unit_test(review_series), cmocka_unit_test(server_series),
-	    cmocka_unit_test(real_usage),    cmocka_unit_test(too_large),
-	    cmocka_unit_test(linted),
+	    cmocka_unit_test(over_series),   cmocka_unit_test(real_usage),
+	    cmocka_unit_test(too_large),     cmocka_unit_test(linted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
