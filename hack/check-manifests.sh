@@ -49,6 +49,9 @@ for resource in resourceclaims resourceclaimtemplates deviceclasses; do
   may no list "$resource.resource.k8s.io" --all-namespaces
 done
 may yes watch configmaps/gpuquota-policy -n gpuquota-system
+may yes patch configmaps/gpuquota-status -n gpuquota-system
+may yes create configmaps -n gpuquota-system
+may no update configmaps/gpuquota-status -n gpuquota-system
 may no get configmaps -n gpuquota-system
 may no update configmaps/gpuquota-policy -n gpuquota-system
 may no get secrets -n gpuquota-system
