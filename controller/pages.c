@@ -132,7 +132,7 @@ static void print_policy(struct gq_buf *out, const struct gq_policy_status *stat
 			 status->last_ok);
 }
 
-static void print_program(struct gq_buf *out, struct gq_pages *pages)
+static void print_program(struct gq_buf *out)
 {
 	const struct gq_metric_label labels[] = {{"version", GQ_VERSION}, {0}};
 
@@ -140,9 +140,6 @@ static void print_program(struct gq_buf *out, struct gq_pages *pages)
 	gq_metric_sample_int(out, "gpuquota_build_info", labels, 1);
 	gq_metric_single(out, "gpuquota_leader", "gauge",
 			 "1 while this process decides; always, without leader election.", 1);
-	gq_metric_single(out, "gpuquota_ledger_drift_total", "counter",
-			 "Limits whose totals a recount found wrong and repaired.",
-			 (double)atomic_load(&pages->drift));
 }
 
 static void metrics(struct gq_pages *pages, struct gq_request *request)
@@ -163,7 +160,7 @@ static void metrics(struct gq_pages *pages, struct gq_request *request)
 	print_policy(&out, &policy);
 	print_watches(&out, pages->informer);
 	gq_metrics_print_server(&out, &server);
-	print_program(&out, pages);
+	print_program(&out);
 	answer(request, 200, "text/plain; version=0.0.4; charset=utf-8", &out);
 }
 

@@ -19,7 +19,6 @@ struct gq_pages {
 	struct gq_policy_source *policy;
 	struct gq_informer *informer;
 	struct gq_server *server;
-	_Atomic uint64_t drift; /* limits whose totals a recount had to repair */
 	atomic_bool draining;
 };
 

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "controller/commands.h"
+#include "controller/drift_log.h"
 #include "controller/feed.h"
 #include "controller/file.h"
 #include "controller/options.h"
@@ -277,15 +278,12 @@ static void follow_certificate(struct serve *serve, bool asked)
 
 static void recount(struct serve *serve)
 {
-	unsigned drift = 0;
+	struct gq_drift drift GQ_CLEANUP(gq_drift_done) = {0};
 	struct gq_err err;
 
 	if (gq_ledger_recount(serve->ledger, gq_clock_mono_ns(&gq_clock_real), &drift, &err))
 		gq_log(GQ_LOG_ERROR, "the recount failed", GQ_S("problem", err.msg));
-	else if (drift)
-		gq_log(GQ_LOG_ERROR, "a recount found totals that were wrong and repaired them",
-		       GQ_I("limits", drift));
-	atomic_fetch_add(&serve->pages.drift, drift);
+	gq_drift_log(&drift);
 }
 
 static void tick(struct serve *serve, unsigned count)

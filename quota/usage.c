@@ -88,6 +88,7 @@ static int copy_tenant(const struct gq_book *book, size_t t, int64_t now_ns, int
 		    limit->bound_share_s +
 		    (double)limit->used.by[GQ_STATE_BOUND].shares * (since_s > 0 ? since_s : 0);
 		copy->bound_gpu_seconds = shares / (double)GQ_SHARES_PER_GPU;
+		copy->drift_total = limit->drift_total;
 	}
 	*ret_tenant = to;
 	return 0;

@@ -92,6 +92,12 @@ static void print_bound_seconds(struct gq_buf *out, const char *name,
 	gq_metric_sample(out, name, labels, limit->bound_gpu_seconds);
 }
 
+static void print_drift(struct gq_buf *out, const char *name, struct gq_metric_label *labels,
+			const struct gq_usage_limit *limit)
+{
+	gq_metric_sample_int(out, name, labels, (int64_t)limit->drift_total);
+}
+
 static void print_uncharged(struct gq_buf *out, const struct gq_usage *usage)
 {
 	gq_metric_family(out, "gpuquota_uncharged_pods", "gauge",
@@ -136,6 +142,9 @@ void gq_metrics_print_usage(struct gq_buf *out, const struct gq_usage *usage)
 	     print_over_memory},
 	    {"gpuquota_bound_gpu_seconds_total", "counter",
 	     "GPUs bound to pods of a tenant, times seconds.", print_bound_seconds},
+	    {"gpuquota_ledger_drift_total", "counter",
+	     "Times that what a tenant holds of a class was found wrong and repaired.",
+	     print_drift},
 	};
 
 	for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {

@@ -8,8 +8,8 @@
 
 /* The pages of the metrics address, from copies of the state: no lock is held here. */
 
-/* gpuquota_limit_…, gpuquota_used_…, gpuquota_bound_gpu_seconds_total and the like. A currency that
- * is not limited has no limit series. */
+/* gpuquota_limit_…, gpuquota_used_…, gpuquota_bound_gpu_seconds_total, gpuquota_ledger_drift_total
+ * and the like. A currency that is not limited has no limit series. */
 void gq_metrics_print_usage(struct gq_buf *out, const struct gq_usage *usage);
 /* gpuquota_reviews_total, gpuquota_review_duration_seconds. */
 void gq_metrics_print_reviews(struct gq_buf *out, const struct gq_admission_stats *stats);

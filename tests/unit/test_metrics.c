@@ -17,7 +17,8 @@ static struct gq_usage_limit limits_a[] = {
     {.class_name = "A100",
      .most = {8 * GPU, 655360},
      .used = {{GPU, 81920}, {GPU / 2, 40960}, {4 * GPU, 327680}, {0, 0}},
-     .bound_gpu_seconds = 1234567890.75},
+     .bound_gpu_seconds = 1234567890.75,
+     .drift_total = 7},
     {.class_name = "*",
      .most = {GQ_UNLIMITED, 1024},
      .used = {{0, 0}, {GPU / 3, GQ_UNLIMITED}, {0, 0}, {0, 0}}},
@@ -94,6 +95,8 @@ static void usage_series(void **state)
 	    {"gpuquota_used_memory_bytes{tenant=\"team-a\",class=\"*\",state=\"pending\"}",
 	     HUGE_VAL},
 	    {"gpuquota_bound_gpu_seconds_total{tenant=\"team-a\",class=\"A100\"}", 1234567890.75},
+	    {"gpuquota_ledger_drift_total{tenant=\"team-a\",class=\"A100\"}", 7},
+	    {"gpuquota_ledger_drift_total{tenant=\"team-a\",class=\"*\"}", 0},
 	    {"gpuquota_charges{state=\"reserved\"}", 1},
 	    {"gpuquota_charges{state=\"pending\"}", 2},
 	    {"gpuquota_charges{state=\"bound\"}", 3},
@@ -111,6 +114,7 @@ static void usage_series(void **state)
 	assert_int_equal(page_count(page, "gpuquota_limit_memory_bytes"), 2);
 	assert_int_equal(page_count(page, "gpuquota_used_gpus"), 3 * GQ_STATES);
 	assert_int_equal(page_count(page, "gpuquota_ambiguous_namespace"), 1);
+	assert_int_equal(page_count(page, "gpuquota_ledger_drift_total"), 3);
 	page_free(page);
 }
 
@@ -123,7 +127,7 @@ static void nothing_yet(void **state)
 	gq_metrics_print_usage(&out, &(struct gq_usage){0});
 	struct page *page = page_parse(out.data);
 	assert_int_equal(page->n_samples, GQ_STATES); /* gpuquota_charges */
-	assert_int_equal(page->n_families, 10);
+	assert_int_equal(page->n_families, 11);
 	page_free(page);
 }
 

@@ -253,7 +253,6 @@ static void metrics(void **state)
 	page_free(page);
 
 	apply_policy(APP_POLICY);
-	atomic_store(&pages.drift, 7);
 	request = get("/metrics", 200);
 	page = page_parse(request.body);
 	free(request.body);
@@ -262,7 +261,7 @@ static void metrics(void **state)
 		double value;
 	} cases[] = {
 	    {"gpuquota_policy_last_reload_successful", 1},
-	    {"gpuquota_ledger_drift_total", 7},
+	    {"gpuquota_ledger_drift_total{tenant=\"team-a\",class=\"A100\"}", 0},
 	    {"gpuquota_leader", 1},
 	    {"gpuquota_http_connections", 3},
 	    {"gpuquota_limit_gpus{tenant=\"team-a\",class=\"A100\"}", 4},
