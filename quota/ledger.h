@@ -258,8 +258,8 @@ struct gq_usage_limit {
 	/* Of a limit that is over, after gq_ledger_usage_holders(): who holds most, most first. */
 	struct gq_usage_holder *holders;
 	size_t n_holders;
-	size_t pods; /* that count in it; the others are not named */
-	uint64_t drift_total;     /* times that it was found wrong, since then */
+	size_t pods;          /* that count in it; the others are not named */
+	uint64_t drift_total; /* times that it was found wrong, since then */
 };
 
 struct gq_usage_tenant {

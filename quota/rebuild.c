@@ -336,8 +336,8 @@ static void carry_limit(struct gq_ledger *ledger, const struct gq_book_tenant *t
 	carry_seconds(new, old, now_ns);
 	new->drift_total = old->drift_total;
 	if (ledger->drift && (new->drifted || !count_equal(&new->used, &old->used)))
-		gq_drift_count(ledger->drift, ledger->next, tenant, new,
-			       gq_count_total(&old->used), gq_count_total(&new->used));
+		gq_drift_count(ledger->drift, ledger->next, tenant, new, gq_count_total(&old->used),
+			       gq_count_total(&new->used));
 }
 
 /* Hands over what limits have counted to the new book, and notes those whose totals differ. */
