@@ -228,6 +228,18 @@ static void *node_events(void *arg)
 	return NULL;
 }
 
+/* A list that shows nothing, so that every pod is suspect: the watch tells them all. */
+static void compare(struct shared *s)
+{
+	struct gq_probe probe;
+
+	check(s, gq_ledger_verify_begin(s->ledger, NULL) == 0, "a list begins");
+	check(s, gq_ledger_verify_unlisted(s->ledger, NULL) == 0, "a list ends");
+	while (gq_ledger_suspect_next(s->ledger, &probe))
+		(void)gq_ledger_suspect_agrees(s->ledger, probe.uid, NULL);
+	gq_ledger_verify_end(s->ledger);
+}
+
 static void *policy_events(void *arg)
 {
 	struct thread *t = arg;
@@ -240,6 +252,8 @@ static void *policy_events(void *arg)
 			      gq_ledger_recount(s->ledger, tick(s), &drift, NULL) == 0 &&
 				  drift.n_limits + drift.n_pods == 0,
 			      "drift");
+		else if (roll(t, 3) == 0)
+			compare(s);
 		else
 			check(s,
 			      gq_ledger_set_policy(s->ledger, s->policies[roll(t, LEN(policies))],
