@@ -160,7 +160,6 @@ static void unanswered(struct question *q, int code, const char *why)
 	gq_fail(&err, code, "pod %s/%s: %s", q->probe.namespace_, q->probe.name, why);
 	problem(r, code, err.msg);
 	r->result.unanswered++;
-	gq_ledger_suspect_drop(r->options.ledger, q->probe.uid);
 	question_free(q);
 }
 
@@ -289,7 +288,6 @@ static void ask_more(struct gq_recounter *r)
 		if (!q) {
 			problem(r, GQ_ENOMEM, "out of memory for a question");
 			r->result.unanswered++;
-			gq_ledger_suspect_drop(r->options.ledger, probe.uid);
 			continue;
 		}
 		*q = (struct question){

@@ -135,8 +135,6 @@ int gq_ledger_verify_listed(struct gq_ledger *ledger, const struct gq_pod *const
 int gq_ledger_verify_unlisted(struct gq_ledger *ledger, struct gq_err *err);
 /* The next suspect to ask about; false: no more. */
 bool gq_ledger_suspect_next(struct gq_ledger *ledger, struct gq_probe *ret_probe);
-/* Nothing can be said about it: the ledger stays as it is. */
-void gq_ledger_suspect_drop(struct gq_ledger *ledger, const char *uid);
 /* Whether the ledger, by now, agrees with what a GET showed (NULL: no pod with that uid), or the
  * watch has told of the pod since it is suspect. It is suspect no longer then. */
 bool gq_ledger_suspect_agrees(struct gq_ledger *ledger, const char *uid, const struct gq_pod *pod);

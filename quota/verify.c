@@ -208,15 +208,6 @@ bool gq_ledger_suspect_next(struct gq_ledger *ledger, struct gq_probe *ret_probe
 	return found;
 }
 
-void gq_ledger_suspect_drop(struct gq_ledger *ledger, const char *uid)
-{
-	gq_ledger_lock(ledger);
-	struct gq_suspect *suspect = suspect_find(ledger, uid);
-	if (suspect)
-		suspect_remove(ledger->verify, suspect);
-	gq_ledger_unlock(ledger);
-}
-
 /* pod: what a GET showed that began after the suspicion, NULL for nothing. */
 static bool agrees(const struct gq_suspect *suspect, const struct gq_charge *charge,
 		   const struct gq_pod *pod)

@@ -14,6 +14,7 @@ foreach(name
     policy_lead
     policy_source
     policy_takeover
+    recount
     status_print
     status_writer
     store
@@ -26,6 +27,7 @@ foreach(name
     election
     events
     policy_lead
+    recount
     status_print
     store
     table)

@@ -228,6 +228,18 @@ static void *node_events(void *arg)
 	return NULL;
 }
 
+/* A list that shows nothing, so that every pod is suspect: the watch tells them all. */
+static void compare(struct shared *s)
+{
+	struct gq_probe probe;
+
+	check(s, gq_ledger_verify_begin(s->ledger, NULL) == 0, "a list begins");
+	check(s, gq_ledger_verify_unlisted(s->ledger, NULL) == 0, "a list ends");
+	while (gq_ledger_suspect_next(s->ledger, &probe))
+		(void)gq_ledger_suspect_agrees(s->ledger, probe.uid, NULL);
+	gq_ledger_verify_end(s->ledger);
+}
+
 static void *policy_events(void *arg)
 {
 	struct thread *t = arg;
@@ -240,6 +252,8 @@ static void *policy_events(void *arg)
 			      gq_ledger_recount(s->ledger, tick(s), &drift, NULL) == 0 &&
 				  drift.n_limits + drift.n_pods == 0,
 			      "drift");
+		else if (roll(t, 3) == 0)
+			compare(s);
 		else
 			check(s,
 			      gq_ledger_set_policy(s->ledger, s->policies[roll(t, LEN(policies))],
@@ -271,8 +285,11 @@ static void *readers(void *arg)
 				      strcmp(tenant->name, "steady") != 0 ||
 					  used.shares <= STEADY_LIMIT * GQ_SHARES_PER_GPU,
 				      "the ledger is over the limit");
+				/* as if, so that holders are looked for */
+				tenant->limits[k].most = (struct gq_amount){0, 0};
 			}
 		}
+		check(s, gq_ledger_usage_holders(s->ledger, &usage, NULL) == 0, "holders");
 		(void)gq_ledger_probes_due(s->ledger, tick(s), probes, LEN(probes));
 	}
 	return NULL;
