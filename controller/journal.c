@@ -18,7 +18,7 @@
 #define RATE_BYTES_PER_S (256 << 10)
 #define BURST_S 60
 /* What is no reservation any more leaves the journal with the next write, or after so long. */
-#define CLEAN_NS (1 * GQ_NS_PER_S)
+#define CLEAN_NS (250 * GQ_NS_PER_MS)
 #define TICK_NS (100 * GQ_NS_PER_MS)
 #define TIMEOUT_NS (5 * GQ_NS_PER_S)
 #define RETRY_MIN_NS (50 * GQ_NS_PER_MS)

@@ -400,12 +400,10 @@ void gq_policy_lead_answer(struct gq_policy_source *source, const struct gq_poli
 
 /* ---- what comes next ---- */
 
-/* What gpuquota-policy-accepted is to have, or NULL. */
+/* What gpuquota-policy-accepted is to have once it is renewed, or NULL. */
 static struct gq_policy_state *wanted(const struct gq_policy_source *source)
 {
-	if (source->renewed && source->newest && source->newest->policy)
-		return source->newest;
-	return source->in_force;
+	return source->newest && source->newest->policy ? source->newest : source->in_force;
 }
 
 /* Whether what was found is to be enforced as it is: what the last leader accepted; or what we

@@ -163,26 +163,6 @@ static bool request_is_open(struct gq_reporting *reporting)
 	return open && (asked_ns == 0 || now_s - asked_s <= REQUEST_MAX_S);
 }
 
-static int copy_drift(struct gq_status_recount *to, const struct gq_drift *from)
-{
-	for (size_t i = 0; i < from->n_limits; i++) {
-		struct gq_status_drift *item = &to->drift[to->n_drift++];
-		*item = (struct gq_status_drift){.tenant = strdup(from->limits[i].tenant),
-						 .class_name = strdup(from->limits[i].class_name),
-						 .shares = from->limits[i].shares,
-						 .memory_mib = from->limits[i].memory_mib,
-						 .pods = calloc(from->n_pods + 1, sizeof(char *))};
-		if (!item->tenant || !item->class_name || !item->pods)
-			return GQ_ENOMEM;
-		for (; item->n_pods < from->n_pods; item->n_pods++) {
-			item->pods[item->n_pods] = strdup(from->pods[item->n_pods]);
-			if (!item->pods[item->n_pods])
-				return GQ_ENOMEM;
-		}
-	}
-	return 0;
-}
-
 static void note_drift(const struct gq_reporting *reporting, const struct gq_recount_result *result)
 {
 	const struct gq_drift *const drifts[] = {&result->missed, &result->drift};
@@ -206,30 +186,18 @@ static void note_drift(const struct gq_reporting *reporting, const struct gq_rec
 static void on_recounted(void *arg, const struct gq_recount_result *result)
 {
 	struct gq_reporting *reporting = arg;
-	struct gq_status_recount fresh = {.at_s = gq_clock_wall_s(reporting->options.clock),
-					  .pods = result->drift.counted};
-	int code = GQ_ENOMEM;
+	int64_t now_s = gq_clock_wall_s(reporting->options.clock);
 
-	fresh.drift =
-	    calloc(result->missed.n_limits + result->drift.n_limits + 1, sizeof *fresh.drift);
-	if (fresh.drift)
-		code = copy_drift(&fresh, &result->missed);
-	if (!code)
-		code = copy_drift(&fresh, &result->drift);
 	if (result->code)
 		gq_log(GQ_LOG_ERROR, "the recount failed", GQ_S("problem", result->problem));
 	note_drift(reporting, result);
 	gq_lock_take(&reporting->lock);
 	reporting->running = false;
 	reporting->recounts++;
-	if (!code && !result->code) {
-		memcpy(fresh.request, reporting->answering, sizeof fresh.request);
-		struct gq_status_recount old = reporting->last;
-		reporting->last = fresh;
-		fresh = old;
-	}
+	int code = gq_status_recount_take(&reporting->last, reporting->answering, now_s, result);
 	gq_lock_release(&reporting->lock);
-	gq_status_recount_done(&fresh);
+	if (code)
+		gq_log(GQ_LOG_ERROR, "what a recount found is not shown", GQ_I("code", code));
 }
 
 static void recount_if_due(struct gq_reporting *reporting, int64_t now_ns)

@@ -28,22 +28,18 @@
 
 /* ---- the facts ---- */
 
-/* A limit whose total was wrong. */
-struct gq_status_drift {
-	char *tenant;
-	char *class_name;
-	int64_t shares;     /* what was counted less what the total had been */
-	int64_t memory_mib; /* the same */
-	char **pods;        /* "namespace/name", some of those that were counted wrongly */
-	size_t n_pods;
-};
+struct gq_recount_result;
 
+/* The last recount. What it found is as in struct gq_drift. */
 struct gq_status_recount {
 	char request[GQ_STATUS_REQUEST_MAX_BYTES + 1]; /* the annotation it answers, or "" */
 	int64_t at_s;                                  /* Unix time of its end; 0: none yet */
 	size_t pods;                                   /* that were counted */
-	struct gq_status_drift *drift;
-	size_t n_drift;
+	char problem[512];                             /* why not all were, or "" */
+	struct gq_drift_limit *limits;
+	size_t n_limits, more_limits;
+	char **drifted; /* "namespace/name" */
+	size_t n_drifted, more_drifted;
 };
 
 /* Frees what it points to and leaves it empty. */
@@ -51,6 +47,10 @@ void gq_status_recount_done(struct gq_status_recount *recount);
 /* A deep copy. GQ_ENOMEM leaves ret_copy untouched. */
 int gq_status_recount_copy(const struct gq_status_recount *recount,
 			   struct gq_status_recount *ret_copy);
+/* Replaces recount by what has come out of a new one, which answers `request` ("": nobody's) and
+ * ended at at_s. GQ_ENOMEM: recount stays. */
+int gq_status_recount_take(struct gq_status_recount *recount, const char *request, int64_t at_s,
+			   const struct gq_recount_result *result);
 
 struct gq_status_facts {
 	struct gq_usage usage; /* owned; with holders, see gq_ledger_usage_holders() */

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/utf8.h"
+#include "controller/recount.h"
 #include "controller/status.h"
 #include "quota/quantity.h"
 #include "webhook/metrics.h"
@@ -14,32 +15,41 @@
 
 void gq_status_recount_done(struct gq_status_recount *recount)
 {
-	for (size_t i = 0; i < recount->n_drift; i++) {
-		struct gq_status_drift *drift = &recount->drift[i];
-		for (size_t k = 0; k < drift->n_pods; k++)
-			free(drift->pods[k]);
-		free(drift->pods);
-		free(drift->tenant);
-		free(drift->class_name);
+	for (size_t i = 0; i < recount->n_limits; i++) {
+		free(recount->limits[i].tenant);
+		free(recount->limits[i].class_name);
 	}
-	free(recount->drift);
+	for (size_t i = 0; i < recount->n_drifted; i++)
+		free(recount->drifted[i]);
+	free(recount->limits);
+	free(recount->drifted);
 	*recount = (struct gq_status_recount){0};
 }
 
-static int copy_drift(const struct gq_status_drift *from, struct gq_status_drift *to)
+/* Makes room for more of both. */
+static int reserve_drift(struct gq_status_recount *recount, size_t limits, size_t drifted)
 {
-	to->shares = from->shares;
-	to->memory_mib = from->memory_mib;
-	to->tenant = strdup(from->tenant);
-	to->class_name = strdup(from->class_name);
-	to->pods = calloc(from->n_pods + 1, sizeof *to->pods);
-	if (!to->tenant || !to->class_name || !to->pods)
-		return GQ_ENOMEM;
-	for (size_t i = 0; i < from->n_pods; i++) {
-		to->pods[i] = strdup(from->pods[i]);
-		if (!to->pods[i])
+	recount->limits = calloc(limits + 1, sizeof *recount->limits);
+	recount->drifted = calloc(drifted + 1, sizeof *recount->drifted);
+	return recount->limits && recount->drifted ? 0 : GQ_ENOMEM;
+}
+
+static int add_drift(struct gq_status_recount *recount, const struct gq_drift_limit *limits,
+		     size_t n_limits, char *const *drifted, size_t n_drifted)
+{
+	for (size_t i = 0; i < n_limits; i++) {
+		struct gq_drift_limit *copy = &recount->limits[recount->n_limits++];
+		*copy = limits[i];
+		copy->tenant = strdup(limits[i].tenant);
+		copy->class_name = strdup(limits[i].class_name);
+		if (!copy->tenant || !copy->class_name)
 			return GQ_ENOMEM;
-		to->n_pods++;
+	}
+	for (size_t i = 0; i < n_drifted; i++) {
+		char *copy = strdup(drifted[i]);
+		if (!copy)
+			return GQ_ENOMEM;
+		recount->drifted[recount->n_drifted++] = copy;
 	}
 	return 0;
 }
@@ -49,19 +59,41 @@ int gq_status_recount_copy(const struct gq_status_recount *recount,
 {
 	struct gq_status_recount copy = *recount;
 
-	copy.n_drift = 0;
-	copy.drift = calloc(recount->n_drift + 1, sizeof *copy.drift);
-	if (!copy.drift)
-		return GQ_ENOMEM;
-	for (size_t i = 0; i < recount->n_drift; i++) {
-		copy.n_drift++;
-		if (copy_drift(&recount->drift[i], &copy.drift[i])) {
-			gq_status_recount_done(&copy);
-			return GQ_ENOMEM;
-		}
+	copy.n_limits = copy.n_drifted = 0;
+	int code = reserve_drift(&copy, recount->n_limits, recount->n_drifted);
+	if (!code)
+		code = add_drift(&copy, recount->limits, recount->n_limits, recount->drifted,
+				 recount->n_drifted);
+	if (code)
+		gq_status_recount_done(&copy);
+	else
+		*ret_copy = copy;
+	return code;
+}
+
+int gq_status_recount_take(struct gq_status_recount *recount, const char *request, int64_t at_s,
+			   const struct gq_recount_result *result)
+{
+	const struct gq_drift *const drifts[] = {&result->missed, &result->drift};
+	struct gq_status_recount fresh = {.at_s = at_s, .pods = result->drift.counted};
+
+	(void)snprintf(fresh.request, sizeof fresh.request, "%s", request);
+	(void)snprintf(fresh.problem, sizeof fresh.problem, "%s", result->problem);
+	if (result->code && !fresh.problem[0])
+		(void)snprintf(fresh.problem, sizeof fresh.problem, "%s",
+			       gq_code_name(result->code));
+	int code = reserve_drift(&fresh, result->missed.n_limits + result->drift.n_limits,
+				 result->missed.n_pods + result->drift.n_pods);
+	for (size_t i = 0; !code && i < 2; i++) {
+		code = add_drift(&fresh, drifts[i]->limits, drifts[i]->n_limits, drifts[i]->pods,
+				 drifts[i]->n_pods);
+		fresh.more_limits += drifts[i]->more_limits;
+		fresh.more_drifted += drifts[i]->more_pods;
 	}
-	*ret_copy = copy;
-	return 0;
+	gq_status_recount_done(code ? &fresh : recount);
+	if (!code)
+		*recount = fresh;
+	return code;
 }
 
 void gq_status_facts_done(struct gq_status_facts *facts)
@@ -420,40 +452,40 @@ static void put_uncharged(struct gq_buf *yaml, struct gq_buf *json,
 	gq_usage_print_uncharged(json, uncharged);
 }
 
-static void put_drift(struct gq_buf *yaml, struct gq_buf *json, const struct gq_status_drift *drift)
+static void put_drift(struct gq_buf *yaml, struct gq_buf *json, const struct gq_drift_limit *limit)
 {
-	const struct gq_amount amount = {drift->shares, drift->memory_mib};
+	const struct gq_amount amount = {limit->shares, limit->memory_mib};
 
-	gq_buf_puts(yaml, "  - tenant: ");
-	yaml_text(yaml, drift->tenant);
-	gq_buf_puts(yaml, "\n    class: ");
-	yaml_text(yaml, drift->class_name);
+	gq_buf_puts(yaml, "  - {tenant: ");
+	yaml_text(yaml, limit->tenant);
+	gq_buf_puts(yaml, ", class: ");
+	yaml_text(yaml, limit->class_name);
 	gq_buf_puts(json, "{\"tenant\":");
-	json_text(json, drift->tenant);
+	json_text(json, limit->tenant);
 	gq_buf_puts(json, ",\"class\":");
-	json_text(json, drift->class_name);
+	json_text(json, limit->class_name);
 	for (size_t c = 0; c < CURRENCIES; c++) {
-		gq_buf_printf(yaml, "\n    %s: ", currencies[c].yaml_name);
+		gq_buf_printf(yaml, ", %s: ", currencies[c].yaml_name);
 		gq_buf_printf(json, ",\"%s\":", currencies[c].json_name);
 		currencies[c].yaml(yaml, currencies[c].pick(amount));
 		currencies[c].json(json, currencies[c].pick(amount));
 	}
-	gq_buf_puts(yaml, drift->n_pods ? "\n    pods:\n" : "\n    pods: []\n");
-	gq_buf_puts(json, ",\"pods\":[");
-	for (size_t i = 0; i < drift->n_pods; i++) {
-		gq_buf_puts(yaml, "    - ");
-		yaml_text(yaml, drift->pods[i]);
-		gq_buf_puts(yaml, "\n");
-		gq_buf_puts(json, i ? "," : "");
-		json_text(json, drift->pods[i]);
-	}
-	gq_buf_puts(json, "]}");
+	gq_buf_puts(yaml, "}\n");
+	gq_buf_putc(json, '}');
+}
+
+static void put_drifted(struct gq_buf *yaml, struct gq_buf *json, const char *pod)
+{
+	gq_buf_puts(yaml, "  - ");
+	yaml_text(yaml, pod);
+	gq_buf_puts(yaml, "\n");
+	json_text(json, pod);
 }
 
 /* ---- the documents ---- */
 
-enum { LIST_OVER, LIST_UNCHARGED, LIST_DRIFT, LIST_TENANTS, LISTS };
-static const char *const list_names[LISTS] = {"over", "uncharged", "drift", "tenants"};
+enum { LIST_OVER, LIST_UNCHARGED, LIST_DRIFT, LIST_DRIFTED, LIST_TENANTS, LISTS };
+static const char *const list_names[LISTS] = {"over", "uncharged", "drift", "driftPods", "tenants"};
 
 static void fill_over(struct list *list, const struct tenant_order *order, size_t n_tenants,
 		      struct gq_buf *yaml, struct gq_buf *json)
@@ -482,6 +514,7 @@ static void fill_lists(const struct gq_status_facts *facts, size_t room,
 	lists[LIST_OVER].max = room / 4;
 	lists[LIST_UNCHARGED].max = room / 8;
 	lists[LIST_DRIFT].max = room / 8;
+	lists[LIST_DRIFTED].max = room / 8;
 	fill_over(&lists[LIST_OVER], order, usage->n_tenants, yaml, json);
 	for (size_t i = 0; i < usage->n_uncharged; i++) {
 		gq_buf_reset(yaml);
@@ -489,12 +522,20 @@ static void fill_lists(const struct gq_status_facts *facts, size_t room,
 		put_uncharged(yaml, json, &usage->uncharged[i]);
 		list_end_item(&lists[LIST_UNCHARGED], yaml, json);
 	}
-	for (size_t i = 0; i < facts->recount.n_drift; i++) {
+	for (size_t i = 0; i < facts->recount.n_limits; i++) {
 		gq_buf_reset(yaml);
 		gq_buf_reset(json);
-		put_drift(yaml, json, &facts->recount.drift[i]);
+		put_drift(yaml, json, &facts->recount.limits[i]);
 		list_end_item(&lists[LIST_DRIFT], yaml, json);
 	}
+	lists[LIST_DRIFT].missing += facts->recount.more_limits;
+	for (size_t i = 0; i < facts->recount.n_drifted; i++) {
+		gq_buf_reset(yaml);
+		gq_buf_reset(json);
+		put_drifted(yaml, json, facts->recount.drifted[i]);
+		list_end_item(&lists[LIST_DRIFTED], yaml, json);
+	}
+	lists[LIST_DRIFTED].missing += facts->recount.more_drifted;
 	for (int l = 0; l < LIST_TENANTS; l++)
 		room -= list_bytes(&lists[l]);
 	lists[LIST_TENANTS].max = room;
@@ -554,8 +595,11 @@ static void yaml_document(struct gq_buf *out, const struct gq_status_facts *fact
 		yaml_time(out, facts->recount.at_s);
 		gq_buf_printf(out, "\n  pods: %zu\n  request: ", facts->recount.pods);
 		yaml_text(out, facts->recount.request);
+		gq_buf_puts(out, "\n  problem: ");
+		yaml_text(out, facts->recount.problem);
 		gq_buf_puts(out, "\n");
 		yaml_list(out, "  drift", &lists[LIST_DRIFT]);
+		yaml_list(out, "  driftPods", &lists[LIST_DRIFTED]);
 	} else {
 		gq_buf_puts(out, "never\n");
 	}
@@ -590,9 +634,14 @@ static void json_document(struct gq_buf *out, const struct gq_status_facts *fact
 	if (facts->recount.at_s) {
 		gq_buf_puts(out, "{\"request\":");
 		json_text(out, facts->recount.request);
-		gq_buf_printf(out, ",\"at\":%" PRId64 ",\"pods\":%zu,", facts->recount.at_s,
+		gq_buf_printf(out,
+			      ",\"at\":%" PRId64 ",\"pods\":%zu,\"problem\":", facts->recount.at_s,
 			      facts->recount.pods);
+		json_text_or_null(out, facts->recount.problem);
+		gq_buf_putc(out, ',');
 		json_list(out, "drift", &lists[LIST_DRIFT]);
+		gq_buf_putc(out, ',');
+		json_list(out, "driftPods", &lists[LIST_DRIFTED]);
 		gq_buf_putc(out, '}');
 	} else {
 		gq_buf_puts(out, "null");

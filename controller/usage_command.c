@@ -366,28 +366,45 @@ static void print_drift(struct json_object *drift)
 {
 	struct gq_buf line GQ_BUF_CLEANUP = GQ_BUF_INIT(LINE_MAX_BYTES);
 
-	gq_buf_printf(&line, "drift repaired: %s %s: %s GPUs, ", text_of(member(drift, "tenant")),
-		      text_of(member(drift, "class")), text_of(member(drift, "gpus")));
+	gq_buf_printf(&line, "drift repaired: the total of %s in %s was off by %s GPUs, ",
+		      text_of(member(drift, "tenant")), text_of(member(drift, "class")),
+		      text_of(member(drift, "gpus")));
 	put_mib(&line, member(drift, "memoryMiB"));
 	gq_buf_puts(&line, " of memory");
-	put_names(&line, member(drift, "pods"), 0, put_name);
 	say(&line);
+}
+
+static uint64_t missing_of(struct json_object *root, const char *list)
+{
+	return json_object_get_uint64(member(member(root, "missing"), list));
 }
 
 static void print_recount(struct json_object *root)
 {
+	struct gq_buf line GQ_BUF_CLEANUP = GQ_BUF_INIT(LINE_MAX_BYTES);
 	struct json_object *recount = member(root, "recount");
-	struct json_object *drift = member(recount, "drift");
-	size_t n = length_of(drift);
-	uint64_t missing = json_object_get_uint64(member(member(root, "missing"), "drift"));
+	struct json_object *drift = member(recount, "drift"), *pods = member(recount, "driftPods");
+	struct json_object *problem = member(recount, "problem");
+	size_t n = length_of(drift), n_pods = length_of(pods);
+	uint64_t more = missing_of(root, "drift"), more_pods = missing_of(root, "driftPods");
 
-	if (!n && !missing)
-		printf("no drift: %" PRIu64 " pods recounted\n",
-		       json_object_get_uint64(member(recount, "pods")));
+	if (problem) {
+		gq_buf_printf(&line, "the recount is not complete: %s", text_of(problem));
+		say(&line);
+		gq_buf_reset(&line);
+	}
 	for (size_t i = 0; i < n; i++)
 		print_drift(json_object_array_get_idx(drift, i));
-	if (missing)
-		printf("drift repaired: %" PRIu64 " limits more\n", missing);
+	if (more)
+		printf("drift repaired: %" PRIu64 " totals more\n", more);
+	if (n_pods || more_pods) {
+		gq_buf_puts(&line, "drift repaired: the charges of these pods were wrong");
+		put_names(&line, pods, n_pods + (size_t)more_pods, put_name);
+		say(&line);
+	}
+	if (!n && !more && !n_pods && !more_pods)
+		printf("no drift: %" PRIu64 " pods recounted\n",
+		       json_object_get_uint64(member(recount, "pods")));
 }
 
 /* Whose status it is, and of when. A page of /usage says neither. */
@@ -416,12 +433,12 @@ static void print_notes(struct json_object *root, int64_t wall_s)
 		print_over(json_object_array_get_idx(over, i));
 	for (size_t i = 0; i < length_of(uncharged); i++)
 		print_uncharged(json_object_array_get_idx(uncharged, i));
-	if (json_object_get_boolean(member(root, "truncated")))
+	if (missing_of(root, "tenants") || missing_of(root, "over") ||
+	    missing_of(root, "uncharged"))
 		printf("the status has no room for all: left out are %" PRIu64 " tenants, %" PRIu64
 		       " limits that are over and %" PRIu64 " namespaces\n",
-		       json_object_get_uint64(member(member(root, "missing"), "tenants")),
-		       json_object_get_uint64(member(member(root, "missing"), "over")),
-		       json_object_get_uint64(member(member(root, "missing"), "uncharged")));
+		       missing_of(root, "tenants"), missing_of(root, "over"),
+		       missing_of(root, "uncharged"));
 	if (problem) {
 		gq_buf_printf(&line, "the newest policy is not in force: %s", text_of(problem));
 		say(&line);
@@ -453,6 +470,8 @@ static int print_text(const struct usage *usage, const struct gq_buf *answer)
 		code = gq_table_print(table, stdout);
 		if (!code)
 			print_notes(root, gq_clock_wall_s(usage->time->clock));
+		if (usage->recount && member(member(root, "recount"), "problem"))
+			code = GQ_EIO;
 	}
 	if (code == GQ_ENOMEM)
 		fputs("gpuquota usage: out of memory\n", stderr);

@@ -56,6 +56,9 @@ for verb in get list update delete; do
 done
 may no patch events --all-namespaces # there an Event's words could be changed
 may yes watch configmaps/gpuquota-policy -n gpuquota-system
+may yes patch configmaps/gpuquota-status -n gpuquota-system
+may yes create configmaps -n gpuquota-system
+may no update configmaps/gpuquota-status -n gpuquota-system
 may no get configmaps -n gpuquota-system
 may no update configmaps/gpuquota-policy -n gpuquota-system
 may yes watch configmaps/gpuquota-policy-accepted -n gpuquota-system

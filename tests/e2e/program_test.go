@@ -29,8 +29,9 @@ import (
 )
 
 const (
-	policyName = "gpuquota-policy"
-	policyKey  = "policy.yaml"
+	policyName   = "gpuquota-policy"
+	acceptedName = "gpuquota-policy-accepted"
+	policyKey    = "policy.yaml"
 )
 
 // program is a running gpuquota that decides for the namespaces of one test.

@@ -285,8 +285,11 @@ static void *readers(void *arg)
 				      strcmp(tenant->name, "steady") != 0 ||
 					  used.shares <= STEADY_LIMIT * GQ_SHARES_PER_GPU,
 				      "the ledger is over the limit");
+				/* as if, so that holders are looked for */
+				tenant->limits[k].most = (struct gq_amount){0, 0};
 			}
 		}
+		check(s, gq_ledger_usage_holders(s->ledger, &usage, NULL) == 0, "holders");
 		(void)gq_ledger_probes_due(s->ledger, tick(s), probes, LEN(probes));
 	}
 	return NULL;

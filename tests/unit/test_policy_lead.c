@@ -178,7 +178,13 @@ static void a_write_that_is_late(void **state)
 	rewrite(THIRD);
 	run();
 	assert_status(THIRD, NULL);
-	(void)snprintf(request.method, sizeof request.method, "PUT");
+	/* so that the same from there on is a person's */
+	rewrite(BAD);
+	accept_policy(OTHER, EPOCH);
+	show(ACCEPTED);
+	run();
+	assert_status(THIRD, "policy.yaml:5:5");
+	assert_accepted(THIRD, "5");
 }
 
 /* What stands there is not what was written last. */
@@ -291,6 +297,25 @@ static void edits(void **state)
 	assert_int_equal(fences, 1);
 	assert_accepted(OTHER, "6");
 	assert_status(OTHER, "policy.yaml:5:5");
+}
+
+/* What a newer policy replaces is not enforced on the way. */
+static void no_detours(void **state)
+{
+	(void)state;
+	to_lead();
+	rewrite(OTHER);
+	expect("PUT accepted");
+	assert_int_equal(carry_out(), 200);
+	write_policy(THIRD);
+	show(WRITTEN);
+	answer(0, "", 0);
+	settle();
+	pass_ms(400);
+	run();
+	assert_requests("GET accepted,GET written,PUT accepted,");
+	assert_status(THIRD, NULL);
+	assert_int_equal(occurrences(logged, "policy in force"), 1);
 }
 
 /* A person puts one there while none is in force. */
@@ -486,6 +511,7 @@ int main(void)
 	    TEST(a_conflict),
 	    TEST(a_conflict_without_end),
 	    TEST(edits),
+	    TEST(no_detours),
 	    TEST(one_made_by_a_person),
 	    TEST(nothing_is_missed),
 	    TEST(a_read_that_fails),

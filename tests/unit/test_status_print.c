@@ -5,6 +5,7 @@
 
 #include <cmocka.h>
 
+#include "controller/recount.h"
 #include "controller/status.h"
 #include "tests/unit/app_testing.h"
 #include "tests/unit/fail_alloc.h"
@@ -41,10 +42,10 @@ static struct gq_usage_tenant tenants[] = {
     {.name = "on", .mode = GQ_MODE_ENFORCE, .n_limits = 2, .limits = limits_b},
 };
 static struct gq_usage_uncharged uncharged[] = {{TEXT("lab"), 3, false}, {TEXT("both"), 0, true}};
-static char *drift_pods[] = {TEXT("a-train/llm-0"), TEXT("b/1")};
-static struct gq_status_drift drift[] = {
-    {TEXT("team-a"), TEXT("A100"), -2 * GPU, -163840, drift_pods, 2},
-    {TEXT("on"), TEXT("*"), GPU / 4, 0, NULL, 0},
+static char *drifted[] = {TEXT("a-train/llm-0"), TEXT("b/1")};
+static struct gq_drift_limit drift[] = {
+    {TEXT("team-a"), TEXT("A100"), -2 * GPU, -163840},
+    {TEXT("on"), TEXT("*"), GPU / 4, 0},
 };
 
 static struct gq_status_facts facts_make(void)
@@ -61,8 +62,10 @@ static struct gq_status_facts facts_make(void)
 	    .recount = {.request = "1800000000000000001",
 			.at_s = START_WALL_S - 60,
 			.pods = 1234,
-			.drift = drift,
-			.n_drift = LEN(drift)},
+			.limits = drift,
+			.n_limits = LEN(drift),
+			.drifted = drifted,
+			.n_drifted = LEN(drifted)},
 	    .leader = "gpuquota-7d9f-x2x5b",
 	    .epoch = 12,
 	    .updated_s = START_WALL_S,
@@ -119,19 +122,13 @@ static void for_people(void **state)
 	    "  last: 2027-01-15T07:59:00Z\n"
 	    "  pods: 1234\n"
 	    "  request: \"1800000000000000001\"\n"
+	    "  problem: \"\"\n"
 	    "  drift:\n"
-	    "  - tenant: team-a\n"
-	    "    class: A100\n"
-	    "    gpus: -2\n"
-	    "    memory: -160Gi\n"
-	    "    pods:\n"
-	    "    - a-train/llm-0\n"
-	    "    - b/1\n"
-	    "  - tenant: \"on\"\n"
-	    "    class: \"*\"\n"
-	    "    gpus: 0.25\n"
-	    "    memory: 0\n"
-	    "    pods: []\n"
+	    "  - {tenant: team-a, class: A100, gpus: -2, memory: -160Gi}\n"
+	    "  - {tenant: \"on\", class: \"*\", gpus: 0.25, memory: 0}\n"
+	    "  driftPods:\n"
+	    "  - a-train/llm-0\n"
+	    "  - b/1\n"
 	    "tenants:\n"
 	    "- name: \"on\"\n"
 	    "  mode: enforce\n"
@@ -229,7 +226,8 @@ static void for_programs(void **state)
 	assert_string_equal(json_text(one, "class"), "A100");
 	assert_string_equal(json_text(one, "gpus"), "-2");
 	assert_number(one, "memoryMiB", -163840);
-	assert_string_equal(json_object_get_string(nth(one, "pods", 1)), "b/1");
+	assert_string_equal(json_object_get_string(nth(root, "recount.driftPods", 1)), "b/1");
+	assert_null(json_at(root, "recount.problem"));
 	one = nth(root, "over", 0);
 	assert_string_equal(json_text(one, "tenant"), "team-a");
 	assert_string_equal(json_text(one, "gpus.held"), "9.5");
@@ -327,7 +325,9 @@ static struct gq_status_facts crowd(size_t n)
 
 	usage->tenants = calloc(n, sizeof *usage->tenants);
 	usage->uncharged = calloc(n, sizeof *usage->uncharged);
-	facts.recount.drift = calloc(n, sizeof *facts.recount.drift);
+	facts.recount.limits = calloc(n, sizeof *facts.recount.limits);
+	facts.recount.drifted = calloc(n, sizeof *facts.recount.drifted);
+	facts.recount.more_limits = facts.recount.more_drifted = 7;
 	for (size_t i = 0; i < n; i++) {
 		struct gq_usage_tenant *tenant = &usage->tenants[usage->n_tenants++];
 		(void)snprintf(name, sizeof name, "t%05zu", i);
@@ -339,8 +339,9 @@ static struct gq_status_facts crowd(size_t n)
 		    .most = {GPU, GQ_UNLIMITED},
 		    .used = {[GQ_STATE_BOUND] = {(int64_t)(i + 2) * GPU, 0}}};
 		usage->uncharged[usage->n_uncharged++].namespace_ = strdup(name);
-		facts.recount.drift[facts.recount.n_drift++] = (struct gq_status_drift){
+		facts.recount.limits[facts.recount.n_limits++] = (struct gq_drift_limit){
 		    .tenant = strdup(name), .class_name = strdup("A100"), .shares = GPU};
+		facts.recount.drifted[facts.recount.n_drifted++] = strdup(name);
 	}
 	return facts;
 }
@@ -354,9 +355,14 @@ static void crowd_done(struct gq_status_facts *facts)
 
 static void too_many(void **state)
 {
-	static const char *const lists[] = {"over", "uncharged", "recount.drift", "tenants"};
-	static const char *const missing[] = {"missing.over", "missing.uncharged", "missing.drift",
-					      "missing.tenants"};
+	static const struct {
+		const char *list, *missing;
+		int64_t more;
+	} cases[] = {
+	    {"over", "missing.over", 0},           {"uncharged", "missing.uncharged", 0},
+	    {"recount.drift", "missing.drift", 7}, {"recount.driftPods", "missing.driftPods", 7},
+	    {"tenants", "missing.tenants", 0},
+	};
 	struct gq_status_facts facts = crowd(3000);
 	struct printed printed GQ_CLEANUP(printed_done) = print(&facts, GQ_STATUS_MAX_BYTES);
 	struct json_object *root = json_parse(printed.json.data, printed.json.len);
@@ -365,11 +371,11 @@ static void too_many(void **state)
 	/* the room is used */
 	assert_true(printed.yaml.len + printed.json.len > GQ_STATUS_MAX_BYTES - 1000);
 	assert_true(json_true(root, "truncated"));
-	for (size_t i = 0; i < LEN(lists); i++) {
-		struct json_object *list = json_at(root, lists[i]);
+	for (size_t i = 0; i < LEN(cases); i++) {
+		struct json_object *list = json_at(root, cases[i].list);
 		size_t n = json_object_array_length(list);
 		assert_in_range(n, 100, 2900);
-		assert_number(root, missing[i], 3000 - (int64_t)n);
+		assert_number(root, cases[i].missing, 3000 - (int64_t)n + cases[i].more);
 	}
 	assert_has(printed.yaml.data, "\ntruncated: true\nmissing: {over: ");
 	/* the largest are there */
@@ -380,6 +386,7 @@ static void too_many(void **state)
 	json_object_put(root);
 	/* with more room, all of it */
 	printed_done(&printed);
+	facts.recount.more_limits = facts.recount.more_drifted = 0;
 	printed = print(&facts, 4u << 20);
 	root = json_parse(printed.json.data, printed.json.len);
 	assert_false(json_true(root, "truncated"));
@@ -430,9 +437,9 @@ static void out_of_memory(void **state)
 	assert_true(n > 10);
 }
 
-/* ---- copies ---- */
+/* ---- recounts ---- */
 
-static void recounts(void **state)
+static void copies(void **state)
 {
 	struct gq_status_facts facts = facts_make();
 	struct gq_status_recount copy = {.pods = 77};
@@ -447,15 +454,69 @@ static void recounts(void **state)
 		assert_int_equal(copy.pods, failed ? 77 : 1234);
 	}
 	assert_true(n > 2);
-	assert_int_equal(copy.n_drift, 2);
-	assert_true(copy.drift != facts.recount.drift);
-	assert_true(copy.drift[0].pods[1] != drift_pods[1]);
-	assert_string_equal(copy.drift[0].pods[1], "b/1");
-	assert_string_equal(copy.drift[1].class_name, "*");
+	assert_int_equal(copy.n_limits, 2);
+	assert_int_equal(copy.n_drifted, 2);
+	assert_true(copy.limits != facts.recount.limits);
+	assert_true(copy.drifted[1] != drifted[1]);
+	assert_string_equal(copy.drifted[1], "b/1");
+	assert_string_equal(copy.limits[1].class_name, "*");
 	assert_string_equal(copy.request, facts.recount.request);
 	gq_status_recount_done(&copy);
 	gq_status_recount_done(&copy); /* emptied */
-	assert_int_equal(copy.n_drift + copy.pods, 0);
+	assert_int_equal(copy.n_limits + copy.n_drifted + copy.pods, 0);
+}
+
+/* What the list found and what counting anew found, one after the other. */
+static void a_result(void **state)
+{
+	static const struct gq_recount_result result = {
+	    .pods = 5,
+	    .missed = {.limits = {{TEXT("team-a"), TEXT("A100"), -GPU, 0}},
+		       .n_limits = 1,
+		       .more_limits = 1,
+		       .pods = {TEXT("a/1"), TEXT("a/2")},
+		       .n_pods = 2,
+		       .more_pods = 3},
+	    .drift = {
+		.limits = {{TEXT("team-b"), TEXT("*"), 0, 7}, {TEXT("c"), TEXT("H100"), 1, 1}},
+		.n_limits = 2,
+		.more_limits = 10,
+		.pods = {TEXT("b/1")},
+		.n_pods = 1,
+		.counted = 1234}};
+	static const struct gq_recount_result failed = {.code = GQ_EIO, .problem = "HTTP 500"};
+	static const struct gq_recount_result mute = {.code = GQ_ENOMEM};
+	struct gq_status_recount recount = {.pods = 77};
+	long n = 0;
+
+	(void)state;
+	for (bool again = true; again; n++) {
+		fail_alloc(n);
+		int code = gq_status_recount_take(&recount, "17", START_WALL_S, &result);
+		again = fail_alloc_done();
+		assert_int_equal(code, again ? GQ_ENOMEM : 0);
+		assert_int_equal(recount.pods, again ? 77 : 1234);
+	}
+	assert_true(n > 2);
+	assert_string_equal(recount.request, "17");
+	assert_true(recount.at_s == START_WALL_S);
+	assert_string_equal(recount.problem, "");
+	assert_int_equal(recount.n_limits, 3);
+	assert_int_equal(recount.more_limits, 11);
+	assert_string_equal(recount.limits[0].tenant, "team-a");
+	assert_true(recount.limits[0].shares == -GPU);
+	assert_string_equal(recount.limits[2].class_name, "H100");
+	assert_int_equal(recount.n_drifted, 3);
+	assert_int_equal(recount.more_drifted, 3);
+	assert_string_equal(recount.drifted[2], "b/1");
+	/* replaced */
+	assert_int_equal(gq_status_recount_take(&recount, "", 1, &failed), 0);
+	assert_int_equal(recount.n_limits + recount.n_drifted + recount.more_limits, 0);
+	assert_string_equal(recount.request, "");
+	assert_string_equal(recount.problem, "HTTP 500");
+	assert_int_equal(gq_status_recount_take(&recount, "", 1, &mute), 0);
+	assert_string_equal(recount.problem, "ENOMEM");
+	gq_status_recount_done(&recount);
 }
 
 int main(void)
@@ -465,7 +526,7 @@ int main(void)
 	    cmocka_unit_test(for_programs), cmocka_unit_test(over_in_memory),
 	    cmocka_unit_test(texts),        cmocka_unit_test(too_many),
 	    cmocka_unit_test(every_room),   cmocka_unit_test(out_of_memory),
-	    cmocka_unit_test(recounts),
+	    cmocka_unit_test(copies),       cmocka_unit_test(a_result),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

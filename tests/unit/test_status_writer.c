@@ -63,10 +63,9 @@ static int gather(void *arg, struct gq_status_facts *ret_facts, struct gq_err *e
 	assert_ptr_equal(arg, &app_time);
 	looks++;
 	/* half filled, also on failure */
-	ret_facts->recount.drift = calloc(1, sizeof *ret_facts->recount.drift);
-	ret_facts->recount.n_drift = 1;
-	ret_facts->recount.drift->tenant = strdup("team-a");
-	ret_facts->recount.drift->class_name = strdup("A100");
+	ret_facts->recount.drifted = calloc(1, sizeof *ret_facts->recount.drifted);
+	ret_facts->recount.n_drifted = 1;
+	ret_facts->recount.drifted[0] = strdup("a-train/p");
 	if (gather_code)
 		return gq_fail(err, gather_code, "the test says so");
 	(void)snprintf(ret_facts->leader, sizeof ret_facts->leader, "gpuquota-0");

@@ -280,9 +280,10 @@ static void holders_under_another_policy(void **state)
 	struct gq_usage usage;
 
 	(void)state;
-	SEEN(w, .name = "p", .product = A100_80);
+	SEEN(w, .name = "p");
 	assert_int_equal(gq_ledger_usage(w->ledger, w->now_ns, w->wall_s, &usage, NULL), 0);
-	world_policy(w, "tenants: [{name: team-b}, {name: team-a, namespaces: [a-train]}]\n");
+	world_policy(w, "tenants: [{name: team-b, namespaces: [a-train], quota: {H100: {gpus: "
+			"0}, A100: {gpus: 0}}}]\n");
 	assert_int_equal(gq_ledger_usage_holders(w->ledger, &usage, NULL), 0);
 	assert_int_equal(usage.tenants[0].limits[0].n_holders, 0);
 	gq_usage_done(&usage);

@@ -108,7 +108,8 @@ static int answer_recount(struct gq_buf *out, struct gq_err *err)
 	gq_buf_printf(&page,
 		      "{\"policyHash\":\"x\",\"synced\":true,\"tenants\":[],\"missing\":{%s},"
 		      "\"recount\":{\"request\":\"%s\",%s}}",
-		      strstr(peer.recount, "more") ? "\"drift\":3" : "", peer.nonce, peer.recount);
+		      strstr(peer.recount, "more") ? "\"drift\":3,\"driftPods\":2" : "", peer.nonce,
+		      peer.recount);
 	return answer_status(out, page.data);
 }
 
@@ -428,31 +429,41 @@ static void recounts(void **state)
 	static const struct {
 		const char *recount, *out;
 		double delay_s, outage_s;
+		int status;
 	} cases[] = {
-	    {"\"pods\":1234,\"drift\":[]", "no drift: 1234 pods recounted\n" NO_TABLE, 0, 0},
-	    {"\"pods\":1,\"drift\":[]", "no drift: 1 pods recounted\n" NO_TABLE, 59, 0},
-	    {"\"pods\":1,\"drift\":[]", "no drift: 1 pods recounted\n" NO_TABLE, 0, 59},
-	    {"\"pods\":7,\"drift\":[{\"tenant\":\"team-a\",\"class\":\"A100\",\"gpus\":\"-2\","
-	     "\"memoryMiB\":-163840,\"pods\":[\"a/p1\",\"a/p2\"]},{\"tenant\":\"t\\u001b\","
-	     "\"class\":\"*\",\"gpus\":\"0.25\",\"memoryMiB\":0,\"pods\":[]}]",
-	     "drift repaired: team-a A100: -2 GPUs, -160Gi of memory: a/p1, a/p2\n"
-	     "drift repaired: t? *: 0.25 GPUs, 0 of memory\n" NO_TABLE,
-	     3, 0},
-	    {"\"drift\":[],\"more\":1", "drift repaired: 3 limits more\n" NO_TABLE, 0, 0},
+	    {"'pods':1234,'drift':[]", "no drift: 1234 pods recounted\n" NO_TABLE, 0, 0, 0},
+	    {"'pods':1,'drift':[]", "no drift: 1 pods recounted\n" NO_TABLE, 59, 0, 0},
+	    {"'pods':1,'drift':[]", "no drift: 1 pods recounted\n" NO_TABLE, 0, 59, 0},
+	    {"'pods':7,'drift':[{'tenant':'team-a','class':'A100','gpus':'-2',"
+	     "'memoryMiB':-163840},{'tenant':'t\\u001b','class':'*','gpus':'0.25',"
+	     "'memoryMiB':0}],'driftPods':['a/p1','a/p2']",
+	     "drift repaired: the total of team-a in A100 was off by -2 GPUs, -160Gi of memory\n"
+	     "drift repaired: the total of t? in * was off by 0.25 GPUs, 0 of memory\n"
+	     "drift repaired: the charges of these pods were wrong: a/p1, a/p2\n" NO_TABLE,
+	     3, 0, 0},
+	    {"'drift':[],'driftPods':['a/p1'],'more':1",
+	     "drift repaired: 3 totals more\n"
+	     "drift repaired: the charges of these pods were wrong: a/p1 and 2 more\n" NO_TABLE,
+	     0, 0, 0},
+	    {"'pods':7,'problem':'HTTP 500\\n'",
+	     "the recount is not complete: HTTP 500?\nno drift: 7 pods recounted\n" NO_TABLE, 0, 0,
+	     1},
 	};
 	static char last_nonce[64];
 
 	(void)state;
 	for (size_t i = 0; i < LEN(cases); i++) {
+		char *members = json_of(cases[i].recount);
 		memset(&peer, 0, sizeof peer);
-		peer.recount = cases[i].recount;
+		peer.recount = members;
 		peer.delay_s = cases[i].delay_s;
 		peer.outage_s = cases[i].outage_s;
 		struct result result = run_again("usage --recount");
 		assert_string_equal(result.err, "");
 		assert_string_equal(result.out, cases[i].out);
-		assert_int_equal(result.status, 0);
+		assert_int_equal(result.status, cases[i].status);
 		result_done(&result);
+		free(members);
 		(void)snprintf(last_nonce, sizeof last_nonce, "%s", peer.nonce);
 	}
 	/* Unix nanoseconds */
