@@ -313,7 +313,7 @@ static void commits_that_fail(void **state)
 	world.commit_code = GQ_EIO;
 	struct gq_request *request =
 	    ask_pod(&world, POD(.ns = "a-train", .name = "p", .uid = "u1", .gpus = "4"));
-	assert_has(assert_failed(request, 503), "stored");
+	assert_has(assert_failed(request, 503), "cannot note reservations");
 	assert_int_equal(app_charges(world.ledger), 0);
 	assert_int_equal(counted(&world, GQ_VERDICT_UNAVAILABLE, GQ_REASON_OVERLOADED), 1);
 	assert_int_equal(counted_all(&world), 1);
