@@ -14,6 +14,7 @@ foreach(name
     policy_lead
     policy_source
     policy_takeover
+    routing
     status_print
     status_writer
     store
@@ -26,6 +27,7 @@ foreach(name
     election
     events
     policy_lead
+    routing
     status_print
     store
     table)
