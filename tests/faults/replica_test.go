@@ -33,6 +33,7 @@ type replica struct {
 	proxy   *apiproxy.Proxy
 	args    []string
 	trace   string
+	tracer  tracer
 	log     string
 	process *controlplane.Process
 	// wantEnd: the process is meant to be gone.
@@ -81,6 +82,7 @@ func (w *world) newReplica(index int, leads bool) *replica {
 	w.Cleanup(r.proxy.Close)
 	file := func(suffix string) string { return filepath.Join(w.dir, r.name+suffix) }
 	r.trace, r.log = file(".trace"), file(".log")
+	r.tracer.file = r.trace
 	pair, err := w.webhookCA.Server(programName, r.network.address,
 		programName+"."+systemNamespace+".svc", programName+"."+systemNamespace+".svc.cluster.local")
 	if err != nil {

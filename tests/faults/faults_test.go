@@ -1,0 +1,153 @@
+package faults
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+const (
+	probeTenant = "probe"
+	clients     = 40
+	// wholePolicy has tenants of one limit and of several, under a parent, one whose limit changes
+	// and one for the real controllers.
+	wholePolicy = `
+tenants:
+  - name: team-a
+    namespaces: [a-1, a-2]
+    quota: {A100: {gpus: 8}}
+  - name: team-b
+    namespaces: [b-1, b-2]
+    quota: {A100: {gpus: 6}, H100: {gpus: 5}, "*": {gpus: 9}}
+  - name: research
+    quota: {A100: {gpus: 10}}
+  - name: team-c
+    parent: research
+    namespaces: [c-1]
+    quota: {A100: {gpus: 8}}
+  - name: team-d
+    parent: research
+    namespaces: [d-1]
+    quota: {A100: {gpus: 8}}
+  - name: elastic
+    namespaces: [e-1]
+    quota: {A100: {gpus: %d}}
+  - name: workloads
+    namespaces: [w-1]
+    quota: {H100: {gpus: 6}}
+  - name: probe
+    namespaces: [probe]
+    quota: {A100: {gpus: 1000}}
+`
+)
+
+func startRun(t *testing.T) *faultRun {
+	t.Helper()
+	needNamespaces(t)
+	seed := newSeed(t)
+	w := newWorld(t, "a100=8x8xA100-80GB,h100=3x8xH100,cpu=1")
+	in := func(namespaces ...string) map[string]bool {
+		ret := map[string]bool{}
+		for _, ns := range namespaces {
+			ret[ns] = true
+		}
+		return ret
+	}
+	elastic := &limit{tenant: "elastic", class: "A100", namespaces: in("e-1"), cap: 10}
+	limits := []*limit{
+		{tenant: "team-a", class: "A100", namespaces: in("a-1", "a-2"), cap: 8},
+		{tenant: "team-b", class: "A100", namespaces: in("b-1", "b-2"), cap: 6},
+		{tenant: "team-b", class: "H100", namespaces: in("b-1", "b-2"), cap: 5, shared: true},
+		{tenant: "team-b", class: "*", namespaces: in("b-1", "b-2"), cap: 9},
+		{tenant: "research", class: "A100", namespaces: in("c-1", "d-1"), cap: 10, shared: true},
+		{tenant: "team-c", class: "A100", namespaces: in("c-1"), cap: 8},
+		{tenant: "team-d", class: "A100", namespaces: in("d-1"), cap: 8, shared: true},
+		elastic,
+		{tenant: "workloads", class: "H100", namespaces: in("w-1"), cap: 6},
+		{tenant: probeTenant, class: "A100", namespaces: in(probeNamespace), cap: 1000, shared: true},
+	}
+	r := &faultRun{world: w, rand: newRand(seed, 3), elastic: elastic,
+		policy: func(gpus int) string { return policyText(wholePolicy, gpus) }}
+	r.watcher = w.watchPods(limits)
+	for _, ns := range workNamespaces {
+		w.createNamespace(ns, map[string]string{delayedLabel: "true"})
+	}
+	w.createNamespace(probeNamespace, nil)
+	w.allowUsers()
+	r.probe = w.user("prober")
+	r.store = w.startSlowStore(seed)
+	w.applyPolicy(r.policy(elastic.cap))
+	replicas := 1
+	if *electing {
+		replicas = 2
+	}
+	w.startReplicas(replicas)
+	w.waitPolicy(r.policy(elastic.cap))
+	w.register()
+	r.waitServing("the start")
+	r.store.set(0.3, 3*time.Second, 0.002)
+	spots := []spot{{"a-1", "A100"}, {"a-2", "A100"}, {"b-1", "A100"}, {"b-1", "H100"}, {"b-2", "H100"},
+		{"c-1", "A100"}, {"d-1", "A100"}, {"e-1", "A100"}, {"e-1", "A100"}}
+	r.workload = w.startWorkload(clients, spots, seed)
+	r.workload.startControllers("w-1", "H100", seed)
+	return r
+}
+
+var workNamespaces = []string{"a-1", "a-2", "b-1", "b-2", "c-1", "d-1", "e-1", "w-1"}
+
+// finish checks the end and prints the figures.
+func (r *faultRun) finish() {
+	r.Helper()
+	r.checkEnd(workNamespaces)
+	r.report(&r.workload.answers, r.windows)
+	r.logf("%d kills of a leader with grants on their way: %d pods were stored after the kill; the store came late %d times and refused %d",
+		r.kills, r.landed, r.store.late, r.store.refused)
+	if r.kills == 0 || r.landed == 0 {
+		r.Error("no kill met a grant between its commit and its store")
+	}
+}
+
+// Each fault once.
+func TestFaultsShort(t *testing.T) {
+	r := startRun(t)
+	r.calm(6 * time.Second)
+	for _, fault := range []func(){
+		r.killAndRestart,
+		func() { r.killAndTakeover(false) },
+		r.cutWatches,
+		r.handover,
+		r.editPolicy,
+		r.freeze,
+		r.delayWatch,
+		r.restartAPIServer,
+		r.expireWatches,
+		func() { r.killAndTakeover(true) },
+		func() { r.breakPolicy(*electing) },
+	} {
+		fault()
+		r.calm(2 * time.Second)
+	}
+	r.finish()
+}
+
+// Faults in random order for -duration.
+func TestFaultsLong(t *testing.T) {
+	if *duration == 0 {
+		t.Skip("runs with -duration only; see hack/soak.sh")
+	}
+	r := startRun(t)
+	end := time.Now().Add(*duration)
+	faults := []func(){
+		r.killAndRestart, r.killAndRestart,
+		func() { r.killAndTakeover(r.rand.IntN(2) == 0) }, func() { r.killAndTakeover(r.rand.IntN(2) == 0) },
+		r.handover, r.freeze, r.restartAPIServer, r.cutWatches, r.expireWatches, r.delayWatch,
+		r.editPolicy, func() { r.breakPolicy(*electing) },
+	}
+	for round := 1; time.Now().Before(end); round++ {
+		r.calm(6 * time.Second)
+		fmt.Printf("%s: %v left, round %d, %d kills, %d pods stored after one; %s\n", time.Now().Format(time.TimeOnly),
+			time.Until(end).Round(time.Second), round, r.kills, r.landed, r.watcher.progress())
+		faults[r.rand.IntN(len(faults))]()
+	}
+	r.finish()
+}
