@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -112,6 +113,7 @@ func (w *world) report(a *answers, windows []window) {
 		longest time.Duration
 	}
 	rows := map[string]*row{}
+	examples := map[string]string{}
 	order := []string{"quiet"}
 	for _, window := range windows {
 		if !slices.Contains(order, window.name) {
@@ -128,6 +130,9 @@ func (w *world) report(a *answers, windows []window) {
 		}
 		r.counts[answer.class]++
 		r.longest = max(r.longest, answer.end.Sub(answer.begin))
+		if slices.Contains(bad, answer.class) {
+			examples[name+": "+answer.class] = answer.text
+		}
 		if !slices.Contains(bad, answer.class) || excused && answer.class != hung && answer.class != strange {
 			continue
 		}
@@ -156,6 +161,9 @@ func (w *world) report(a *answers, windows []window) {
 			fmt.Fprintf(&b, " %13d", r.counts[class])
 		}
 		fmt.Fprintf(&b, " %7.2f s", r.longest.Seconds())
+	}
+	for _, name := range slices.Sorted(maps.Keys(examples)) {
+		fmt.Fprintf(&b, "\nsuch as %s: %s", name, examples[name])
 	}
 	w.logf("%s", b.String())
 }

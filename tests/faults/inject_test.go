@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 
 	"gpuquota.io/tests/apiproxy"
 )
@@ -19,6 +18,8 @@ import (
 const (
 	// leaseSeconds is how long a leader that is gone stays one.
 	leaseSeconds = 5 * time.Second
+	// What the slow store does with creates.
+	lateShare, mostLate, refusedShare = 0.3, 3 * time.Second, 0.002
 	// recovery bounds how long any fault is felt after it ended.
 	recovery = 20 * time.Second
 	// probeNamespace has a tenant with room for every probe.
@@ -34,7 +35,6 @@ type faultRun struct {
 	store    *slowStore
 	workload *workload
 	rand     *rand.Rand
-	probe    rest.Interface
 	probes   int
 
 	windows []window
@@ -66,17 +66,19 @@ func (r *faultRun) fault(name string, excused bool, f func()) {
 	}
 }
 
-// probeOnce creates a pod that has room for sure, and deletes it.
+// probeOnce creates a pod that has room for sure, and deletes it. It is a new user's each time: one
+// whose pods are gone before gpuquota sees them is held to a few of them.
 func (r *faultRun) probeOnce() error {
 	r.probes++
+	user := r.user(fmt.Sprintf("prober-%d", r.probes))
 	name := fmt.Sprintf("probe-%d", r.probes)
 	pod := gpuPod(name, 1, "A100")
 	pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "faults.gpuquota.io/probe"}}
 	ctx, cancel := context.WithTimeout(r.Context(), clientTimeout)
 	defer cancel()
-	err := createPod(ctx, r.probe, probeNamespace, pod)
+	err := createPod(ctx, user, probeNamespace, pod)
 	// It may have been stored whatever the answer was.
-	if deletion := deletePod(ctx, r.probe, probeNamespace, name, new(int64)); err == nil {
+	if deletion := deletePod(ctx, user, probeNamespace, name, new(int64)); err == nil {
 		return deletion
 	}
 	return err
@@ -91,6 +93,7 @@ func (r *faultRun) waitServing(what string) {
 			good = 0
 			return err
 		}
+		time.Sleep(50 * time.Millisecond)
 		if good++; good < 3 {
 			return fmt.Errorf("worked %d times in a row", good)
 		}
@@ -159,7 +162,7 @@ func (r *faultRun) killLeader() (leader *replica, uids []types.UID, at time.Time
 
 // countLanded counts the grants that were stored after the kill. until: before anybody else can have
 // allowed them.
-func (r *faultRun) countLanded(uids []types.UID, killed, until time.Time) {
+func (r *faultRun) countLanded(leader *replica, uids []types.UID, killed, until time.Time) {
 	r.Helper()
 	n := 0
 	r.within(recovery, "the grants are stored or not", func() error {
@@ -175,10 +178,12 @@ func (r *faultRun) countLanded(uids []types.UID, killed, until time.Time) {
 		}
 		return nil
 	})
+	// Without a trace some of them may have been refused.
+	traced, _ := leader.tracer.read()
 	r.kills++
 	r.landed += n
 	r.logf("    %d of %d pods were stored after the kill of who had allowed them", n, len(uids))
-	if n == 0 {
+	if n == 0 && traced {
 		r.Error("the kill met no grant between its commit and its store")
 	}
 }
@@ -190,7 +195,7 @@ func (r *faultRun) killAndRestart() {
 		// Nobody allows anything before this.
 		restart := time.Now()
 		leader.launch()
-		r.countLanded(uids, at, restart)
+		r.countLanded(leader, uids, at, restart)
 	})
 }
 
@@ -208,12 +213,14 @@ func (r *faultRun) killAndTakeover(lags bool) {
 			defer other.proxy.Release()
 		}
 		killed, uids, at := r.killLeader()
+		// Its Lease was renewed at most 2 s before the kill, so nobody else leads before this.
+		until := at.Add(leaseSeconds - 2*time.Second)
 		if other == nil {
 			time.Sleep(time.Second)
+			until = time.Now()
 			killed.launch()
 		}
-		// Its Lease was renewed at most 2 s before the kill.
-		r.countLanded(uids, at, at.Add(leaseSeconds-2*time.Second))
+		r.countLanded(killed, uids, at, until)
 		r.waitServing(name)
 		r.logf("    %.1f s from the kill to the next create", time.Since(at).Seconds())
 		if other != nil {
@@ -279,8 +286,13 @@ func (r *faultRun) freeze() {
 	})
 }
 
+// restartAPIServer loses creates that were allowed and not yet stored. Few are late for it: each keeps
+// its GPUs for the whole time to live, and the other faults want a workload that gets some.
 func (r *faultRun) restartAPIServer() {
 	r.fault("API server: kill -9, restart", true, func() {
+		r.store.set(0.02, time.Second, 0)
+		defer r.store.set(lateShare, mostLate, refusedShare)
+		time.Sleep(mostLate)
 		r.cluster.StopAPIServer(syscall.SIGKILL)
 		time.Sleep(time.Duration(r.rand.IntN(6000)) * time.Millisecond)
 		ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
@@ -332,7 +344,7 @@ func (r *faultRun) delayWatch() {
 func (r *faultRun) editPolicy() {
 	usual := r.elastic.cap
 	r.fault("policy edited", false, func() {
-		for _, gpus := range []int{usual + 2 + r.rand.IntN(5), 2 + r.rand.IntN(usual-2), usual} {
+		for _, gpus := range []int{usual + 2 + r.rand.IntN(8), 2 + r.rand.IntN(usual-2), usual} {
 			if gpus >= r.elastic.cap {
 				r.watcher.setCap(r.elastic, gpus)
 			}
@@ -403,50 +415,47 @@ func (r *faultRun) checkEnd(namespaces []string) {
 	}
 }
 
-// takeAll lets each limit of one namespace's tenant be used in full, before a deadline.
+// takeAll has every limit used in full before a deadline, and then nothing more allowed.
 func (r *faultRun) takeAll(deadline time.Time) {
 	r.Helper()
 	taker := r.user("taker")
 	failed := make(chan error)
-	takes := 0
-	for _, l := range r.watcher.limits {
-		if products[l.class] == "" || l.shared {
-			continue
+	each := func(f func(l *limit) error) {
+		n := 0
+		for _, l := range r.watcher.limits {
+			if l.share > 0 {
+				n++
+				go func() { failed <- f(l) }()
+			}
 		}
-		takes++
-		go func() { failed <- r.take(taker, l, deadline) }()
-	}
-	for range takes {
-		if err := <-failed; err != nil {
-			r.Error(err)
+		for range n {
+			if err := <-failed; err != nil {
+				r.Error(err)
+			}
 		}
 	}
-}
-
-// take creates pods of one GPU up to the limit and none beyond it.
-func (r *faultRun) take(client rest.Interface, l *limit, deadline time.Time) error {
-	var namespace string
-	for namespace = range l.namespaces {
-		break
-	}
-	for i := 0; i < l.cap; {
-		pod := gpuPod(fmt.Sprintf("take-%s-%d", strings.ToLower(l.class), i), 1, l.class)
+	create := func(l *limit, name string) error {
 		ctx, cancel := context.WithTimeout(context.Background(), clientTimeout)
-		err := createPod(ctx, client, namespace, pod)
-		cancel()
-		if err == nil {
-			i++
-			continue
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("%s: %d of %d GPUs with no other pods, then: %w", l, i, l.cap, err)
-		}
-		time.Sleep(200 * time.Millisecond)
+		defer cancel()
+		return createPod(ctx, taker, l.first(), gpuPod(strings.ToLower(l.class)+name, 1, l.class))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), clientTimeout)
-	defer cancel()
-	if err := createPod(ctx, client, namespace, gpuPod("beyond", 1, l.class)); classify(err) != denied {
-		return fmt.Errorf("%s: one pod beyond the limit: %v", l, err)
-	}
-	return nil
+	each(func(l *limit) error {
+		for i := 0; i < l.share; {
+			err := create(l, fmt.Sprintf("-take-%d", i))
+			if err == nil {
+				i++
+			} else if time.Now().After(deadline) {
+				return fmt.Errorf("%s: %d of %d GPUs with no other pods, then: %w", l, i, l.share, err)
+			} else {
+				time.Sleep(200 * time.Millisecond)
+			}
+		}
+		return nil
+	})
+	each(func(l *limit) error {
+		if err := create(l, "-beyond"); classify(err) != denied {
+			return fmt.Errorf("%s: one pod beyond the limit: %v", l, err)
+		}
+		return nil
+	})
 }

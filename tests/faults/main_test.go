@@ -25,6 +25,7 @@ var (
 	seedFlag = flag.Int64("seed", 0, "seed of the run; 0: a new one, which is printed")
 	duration = flag.Duration("duration", 0, "how long TestFaultsLong runs; 0: it is skipped")
 	electing = flag.Bool("leader-elect", true, "two replicas with leader election; false: one without")
+	only     = flag.String("faults", "", "comma-separated names of faults; all of them when empty")
 	keepDir  = flag.String("keep", "", "directory that keeps logs and traces of the run")
 
 	programBin string

@@ -3,6 +3,8 @@ package faults
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,12 +29,15 @@ type limit struct {
 	tenant, class string
 	namespaces    map[string]bool
 	cap           int
-	// shared: another limit is taken in full at the end that leaves no room for this one.
-	shared     bool
+	// share is what pods of this limit's namespaces take at the end, when every limit is used in full.
+	share      int
 	live, peak int
 }
 
 func (l *limit) String() string { return l.tenant + "/" + l.class }
+
+// first gives the first of its namespaces.
+func (l *limit) first() string { return slices.Min(slices.Collect(maps.Keys(l.namespaces))) }
 
 func (l *limit) holds(namespace, class string) bool {
 	return l.namespaces[namespace] && (l.class == class || l.class == "*")
