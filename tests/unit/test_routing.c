@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <pthread.h>
 
 #include "base/json_filter.h"
 #include "controller/routing.h"
@@ -37,6 +38,15 @@ static struct {
 static size_t n_timers;
 static int start_code, after_code;
 static struct app_clock app_time;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of calls, while there are threads */
+static bool threads;
+
+static struct call *call_new(void)
+{
+	(void)pthread_mutex_lock(&mutex);
+	assert_true(n_calls < CALLS_MAX);
+	return &calls[n_calls++];
+}
 
 int gq_api_start(struct gq_api *api, const struct gq_api_request *request, struct gq_err *err)
 {
@@ -47,10 +57,9 @@ int gq_api_start(struct gq_api *api, const struct gq_api_request *request, struc
 	if (!copy)
 		return gq_fail(err, GQ_ENOMEM, "out of memory");
 	free(copy);
-	assert_true(n_calls < CALLS_MAX);
 	assert_int_equal(request->timeout_ns, 2 * S);
 	assert_non_null(request->keep);
-	struct call *call = &calls[n_calls++];
+	struct call *call = call_new();
 	*call =
 	    (struct call){.keep = request->keep, .on_done = request->on_done, .arg = request->arg};
 	(void)snprintf(call->method, sizeof call->method, "%s", request->method);
@@ -60,6 +69,7 @@ int gq_api_start(struct gq_api *api, const struct gq_api_request *request, struc
 		assert_true(request->body_len < sizeof call->body);
 		memcpy(call->body, request->body, request->body_len);
 	}
+	(void)pthread_mutex_unlock(&mutex);
 	return 0;
 }
 
@@ -67,6 +77,8 @@ int gq_api_after(struct gq_api *api, int64_t delay_ns, void (*on_due)(void *arg)
 		 struct gq_err *err)
 {
 	(void)api;
+	if (threads)
+		return 0;
 	if (after_code)
 		return gq_fail(err, after_code, "the test says so");
 	assert_true(n_timers < TIMERS_MAX);
@@ -104,11 +116,13 @@ static void pass(int64_t ns)
 static void finish(int code, const char *body)
 {
 	struct gq_buf pruned GQ_BUF_CLEANUP = GQ_BUF_INIT(128u << 10);
-	struct call call = calls[0];
 	char *json = json_of(code ? "{}" : body);
 
+	(void)pthread_mutex_lock(&mutex);
 	assert_true(n_calls > 0);
+	struct call call = calls[0];
 	memmove(calls, calls + 1, --n_calls * sizeof *calls);
+	(void)pthread_mutex_unlock(&mutex);
 	int failed = gq_json_prune(json, strlen(json), call.keep, &pruned, NULL);
 	free(json);
 	if (failed) {
@@ -431,6 +445,25 @@ static void supersedes(void **state)
 	assert_int_equal(n_calls, 0);
 }
 
+/* The patience that one call has used up is there again for the next. */
+static void starts_anew(void **state)
+{
+	(void)state;
+	gq_routing_leave(routing);
+	for (int i = 0; i < 8; i++) {
+		finish(GQ_EIO, NULL);
+		pass(5 * S);
+	}
+	finish(GQ_EIO, NULL);
+	gq_routing_take(routing);
+	expect_list();
+	finish(0, "{'items':[{'metadata':{'name':'pod-b'}}]}");
+	finish(GQ_EIO, NULL);
+	assert_int_equal(n_calls, 0);
+	pass(200 * MS);
+	expect_list();
+}
+
 /* Requests or timers that can't be had. */
 static void cannot_start(void **state)
 {
@@ -537,13 +570,56 @@ static void out_of_memory(void **state)
 	}
 }
 
+/* Asked from several threads at once: one request at a time, and in the end what was asked last. */
+static void *asks(void *arg)
+{
+	for (int i = 0; i < 2000; i++) {
+		if ((i + *(int *)arg) % 2)
+			gq_routing_take(routing);
+		else
+			gq_routing_leave(routing);
+	}
+	return NULL;
+}
+
+static size_t under_way(void)
+{
+	(void)pthread_mutex_lock(&mutex);
+	size_t n = n_calls;
+	(void)pthread_mutex_unlock(&mutex);
+	assert_in_range(n, 0, 1);
+	return n;
+}
+
+static void any_thread(void **state)
+{
+	pthread_t askers[2];
+	int which[2] = {0, 1};
+
+	(void)state;
+	threads = true;
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&askers[i], NULL, asks, &which[i]), 0);
+	for (int i = 0; i < 3000; i++)
+		if (under_way())
+			finish(i % 7 ? 0 : GQ_EIO, "{'items':[{'metadata':{'name':'pod-b'}}]}");
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pthread_join(askers[i], NULL), 0);
+	gq_routing_take(routing);
+	while (under_way())
+		finish(0, "{}");
+	assert_true(status().settled && status().labelled);
+	threads = false;
+}
+
 int main(void)
 {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 	const struct CMUnitTest tests[] = {
-	    TEST(leaves),       TEST(takes),    TEST(no_pod),        TEST(identities),
-	    TEST(tries_again),  TEST(stubborn), TEST(bad_lists),     TEST(supersedes),
-	    TEST(cannot_start), TEST(barrier),  TEST(out_of_memory),
+	    TEST(leaves),        TEST(takes),        TEST(no_pod),    TEST(identities),
+	    TEST(tries_again),   TEST(stubborn),     TEST(bad_lists), TEST(supersedes),
+	    TEST(starts_anew),   TEST(cannot_start), TEST(barrier),   TEST(any_thread),
+	    TEST(out_of_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
