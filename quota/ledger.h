@@ -284,6 +284,9 @@ struct gq_usage {
 	struct gq_usage_uncharged *uncharged;
 	size_t n_uncharged;
 	size_t charges[GQ_STATES]; /* pods by state */
+	/* Pods that were deleted while they were bound and had not ended, since this process
+	 * started: a kubelet may still run them. */
+	uint64_t forced_deletions;
 };
 
 int gq_ledger_usage(struct gq_ledger *ledger, int64_t now_ns, int64_t wall_s,

@@ -258,6 +258,7 @@ struct gq_ledger {
 	const int *class_moves; /* while next is built: ids of cur's classes -> next's, -1 none */
 	struct gq_drift *drift; /* while a recount builds next: what it finds; else NULL */
 	size_t by_state[GQ_STATES];
+	uint64_t forced_deletions;
 	struct gq_verify *verify; /* NULL: no list is held against the ledger */
 	uint64_t verify_epoch;
 	struct gq_list *verify_cursor; /* as slot_cursor, without build_lock */
