@@ -194,8 +194,8 @@ static void on_due(void *arg)
 	struct gq_recounter *r = q->recounter;
 	enum gq_suspect_verdict verdict;
 	struct gq_err err;
-	int code = gq_ledger_suspect_judge(r->options.ledger, q->probe.uid, q->pod, q->begun_ns,
-					   now(r), &r->result.missed, &verdict, &err);
+	int code = gq_ledger_suspect_judge(r->options.ledger, q->probe.uid, q->pod, now(r),
+					   &r->result.missed, &verdict, &err);
 
 	if (code) {
 		unanswered(q, code, err.msg);
