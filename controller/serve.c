@@ -519,6 +519,7 @@ static void tick(struct serve *serve, unsigned count)
 	int64_t now_ns = gq_clock_mono_ns(&gq_clock_real);
 
 	gq_store_probe(serve->store);
+	gq_routing_tick(serve->routing);
 	(void)gq_ledger_check_watch(serve->ledger, now_ns);
 	gq_policy_source_work(serve->policy);
 	gq_reporting_tick(serve->reporting, now_ns);
@@ -595,6 +596,8 @@ static int run(struct serve *serve, struct gq_err *err)
 	unsigned port, metrics_port;
 	int code = start_threads(serve, err);
 
+	/* one that a predecessor of this container has left */
+	gq_routing_leave(serve->routing);
 	if (!code) {
 		gq_server_ports(serve->server, &port, &metrics_port);
 		gq_log(GQ_LOG_INFO, "gpuquota serves", GQ_S("version", GQ_VERSION),

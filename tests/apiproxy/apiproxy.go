@@ -69,11 +69,16 @@ var errCut = errors.New("cut by the test")
 // New starts a proxy on a free loopback port. Its certificate is signed by ca, which also has
 // signed that of the API server.
 func New(upstream string, ca *controlplane.CA) (*Proxy, error) {
+	return Listen("127.0.0.1", upstream, ca)
+}
+
+// Listen is New on another address.
+func Listen(address, upstream string, ca *controlplane.CA) (*Proxy, error) {
 	target, err := url.Parse(upstream)
 	if err != nil {
 		return nil, err
 	}
-	pair, err := ca.Server("api-proxy", "127.0.0.1")
+	pair, err := ca.Server("api-proxy", address)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +88,7 @@ func New(upstream string, ca *controlplane.CA) (*Proxy, error) {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca.PEM)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ foreach(name
     policy_source
     policy_takeover
     recount
+    routing
     status_print
     status_writer
     store
@@ -28,6 +29,7 @@ foreach(name
     events
     policy_lead
     recount
+    routing
     status_print
     store
     table)

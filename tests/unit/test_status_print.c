@@ -41,7 +41,8 @@ static struct gq_usage_tenant tenants[] = {
     {.name = "empty", .mode = GQ_MODE_WARN},
     {.name = "on", .mode = GQ_MODE_ENFORCE, .n_limits = 2, .limits = limits_b},
 };
-static struct gq_usage_uncharged uncharged[] = {{TEXT("lab"), 3, false}, {TEXT("both"), 0, true}};
+static struct gq_usage_uncharged uncharged[] = {{.namespace_ = TEXT("lab"), .pods = 3},
+						{.namespace_ = TEXT("both"), .ambiguous = true}};
 static char *drifted[] = {TEXT("a-train/llm-0"), TEXT("b/1")};
 static struct gq_drift_limit drift[] = {
     {TEXT("team-a"), TEXT("A100"), -2 * GPU, -163840},

@@ -1,0 +1,461 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"gpuquota.io/tests/apiproxy"
+)
+
+const (
+	// leaseSeconds is how long a leader that is gone stays one.
+	leaseSeconds = 5 * time.Second
+	// What the slow store does with creates.
+	lateShare, mostLate, refusedShare = 0.3, 3 * time.Second, 0.002
+	// recovery bounds how long any fault is felt after it ended.
+	recovery = 20 * time.Second
+	// probeNamespace has a tenant with room for every probe.
+	probeNamespace = "probe"
+)
+
+var podWatch = apiproxy.WatchesOf("/api/v1/pods")
+
+// faultRun is a workload under faults.
+type faultRun struct {
+	*world
+	watcher  *watcher
+	store    *slowStore
+	workload *workload
+	rand     *rand.Rand
+	probes   int
+
+	windows []window
+	kills   int // of a leader, each with grants on their way
+	landed  int // pods that were stored after the kill of who had allowed them
+	policy  func(elastic int) string
+	elastic *limit
+}
+
+// fault runs one fault: its window goes from the begin of f until creates work again.
+func (r *faultRun) fault(name string, excused bool, f func()) {
+	r.Helper()
+	begin := time.Now()
+	r.logf("%s", name)
+	f()
+	since := time.Now()
+	r.waitServing(name)
+	end := time.Now()
+	r.windows = append(r.windows, window{name: name, begin: begin, end: end.Add(time.Second), excused: excused})
+	r.logf("    over after %.1f s, served again %.1f s later; %s", since.Sub(begin).Seconds(),
+		end.Sub(since).Seconds(), r.watcher.progress())
+	if n := r.watcher.over(); n > 0 {
+		r.Fatalf("a limit was passed %d times", n)
+	}
+	for _, replica := range r.replicas {
+		if !replica.wantEnd && !replica.process.Running() {
+			r.Fatalf("%s ended by itself: %v", replica.name, replica.process.Err())
+		}
+	}
+}
+
+// probeOnce creates a pod that has room for sure, and deletes it. It is a new user's each time: one
+// whose pods are gone before gpuquota sees them is held to a few of them.
+func (r *faultRun) probeOnce() error {
+	r.probes++
+	user := r.user(fmt.Sprintf("prober-%d", r.probes))
+	name := fmt.Sprintf("probe-%d", r.probes)
+	pod := gpuPod(name, 1, "A100")
+	pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "faults.gpuquota.io/probe"}}
+	ctx, cancel := context.WithTimeout(r.Context(), clientTimeout)
+	defer cancel()
+	err := createPod(ctx, user, probeNamespace, pod)
+	// It may have been stored whatever the answer was.
+	if deletion := deletePod(ctx, user, probeNamespace, name, new(int64)); err == nil {
+		return deletion
+	}
+	return err
+}
+
+// waitServing waits until creates work, three times in a row.
+func (r *faultRun) waitServing(what string) {
+	r.Helper()
+	good := 0
+	r.within(recovery, "GPU pods can be created after: "+what, func() error {
+		if err := r.probeOnce(); err != nil {
+			good = 0
+			return err
+		}
+		time.Sleep(50 * time.Millisecond)
+		if good++; good < 3 {
+			return fmt.Errorf("worked %d times in a row", good)
+		}
+		return nil
+	})
+}
+
+// currentLeader waits until there is one.
+func (r *faultRun) currentLeader() (leader *replica) {
+	r.Helper()
+	r.within(recovery, "there is one leader", func() error {
+		if leader = r.leader(); leader == nil {
+			return fmt.Errorf("none, or several")
+		}
+		return nil
+	})
+	return leader
+}
+
+// waitGrants waits until pods are on their way that the replica has allowed for long and that will be
+// stored soon, though not at once.
+func (r *faultRun) waitGrants(leader *replica) (uids []types.UID) {
+	r.Helper()
+	deadline := time.Now().Add(recovery)
+	for time.Now().Before(deadline) {
+		uids = r.store.waiting(250*time.Millisecond, 50*time.Millisecond, 600*time.Millisecond)
+		if granted := r.granted(leader, uids); len(granted) > 0 {
+			return granted
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	r.Fatal("no pod was on its way between the answer and the store")
+	return nil
+}
+
+// granted keeps those pods whose grant the replica's trace shows; all when it writes no trace.
+func (r *faultRun) granted(leader *replica, uids []types.UID) (ret []types.UID) {
+	r.Helper()
+	if len(uids) == 0 {
+		return nil
+	}
+	trace, err := leader.tracer.read()
+	if err != nil {
+		r.Fatal(err)
+	}
+	if !trace {
+		return uids
+	}
+	for _, uid := range uids {
+		if leader.tracer.grants[uid] {
+			ret = append(ret, uid)
+		}
+	}
+	return ret
+}
+
+// killLeader kills the leader while grants are on their way, and says which.
+func (r *faultRun) killLeader() (leader *replica, uids []types.UID, at time.Time) {
+	r.Helper()
+	leader = r.currentLeader()
+	uids = r.waitGrants(leader)
+	at = time.Now()
+	leader.kill()
+	return leader, uids, at
+}
+
+// countLanded counts the grants that were stored after the kill. until: before anybody else can have
+// allowed them.
+func (r *faultRun) countLanded(leader *replica, uids []types.UID, killed, until time.Time) {
+	r.Helper()
+	n := 0
+	r.within(recovery, "the grants are stored or not", func() error {
+		n = 0
+		for _, uid := range uids {
+			at, known := r.watcher.storedAt(uid)
+			if known && at.After(killed) && at.Before(until) {
+				n++
+			}
+		}
+		if n == 0 && time.Since(killed) < leaseSeconds {
+			return fmt.Errorf("none of %d yet", len(uids))
+		}
+		return nil
+	})
+	// Without a trace some of them may have been refused.
+	traced, _ := leader.tracer.read()
+	r.kills++
+	r.landed += n
+	r.logf("    %d of %d pods were stored after the kill of who had allowed them", n, len(uids))
+	if n == 0 && traced {
+		r.Error("the kill met no grant between its commit and its store")
+	}
+}
+
+func (r *faultRun) killAndRestart() {
+	r.fault("kill -9, restart", true, func() {
+		leader, uids, at := r.killLeader()
+		time.Sleep(time.Duration(600+r.rand.IntN(600)) * time.Millisecond)
+		// Nobody allows anything before this.
+		restart := time.Now()
+		leader.launch()
+		r.countLanded(leader, uids, at, restart)
+	})
+}
+
+// killAndTakeover: the other replica leads on, sometimes with a watch that lags.
+func (r *faultRun) killAndTakeover(lags bool) {
+	name := "kill -9, the other takes over"
+	if lags {
+		name += ", lagging"
+	}
+	r.fault(name, true, func() {
+		other := r.currentLeader().other()
+		if lags && other != nil {
+			other.proxy.Delay(podWatch, 3*time.Second)
+			time.Sleep(time.Second)
+			defer other.proxy.Release()
+		}
+		killed, uids, at := r.killLeader()
+		// Its Lease was renewed at most 2 s before the kill, so nobody else leads before this.
+		until := at.Add(leaseSeconds - 2*time.Second)
+		if other == nil {
+			time.Sleep(time.Second)
+			until = time.Now()
+			killed.launch()
+		}
+		r.countLanded(killed, uids, at, until)
+		r.waitServing(name)
+		r.logf("    %.1f s from the kill to the next create", time.Since(at).Seconds())
+		if other != nil {
+			killed.launch()
+		}
+		r.waitReady(killed)
+	})
+}
+
+func (r *faultRun) waitReady(replica *replica) {
+	r.Helper()
+	r.within(recovery, replica.name+" is ready", func() error {
+		_, err := replica.page("/readyz")
+		return err
+	})
+}
+
+// handover ends the leader as a rollout does.
+func (r *faultRun) handover() {
+	r.fault("SIGTERM, handover", true, func() {
+		leader := r.currentLeader()
+		leader.wantEnd = true
+		since := time.Now()
+		if err := leader.process.Stop(30 * time.Second); err != nil {
+			r.Errorf("%s did not end well: %v", leader.name, err)
+		}
+		r.logf("    %s ended after %.1f s", leader.name, time.Since(since).Seconds())
+		if leader.other() != nil {
+			r.waitServing("handover")
+			r.logf("    %.1f s from SIGTERM to creates through the successor", time.Since(since).Seconds())
+		}
+		leader.launch()
+		r.waitReady(leader)
+	})
+}
+
+// freeze stops the leader where it is for longer than its Lease.
+func (r *faultRun) freeze() {
+	r.fault("SIGSTOP past the Lease, SIGCONT", true, func() {
+		leader := r.currentLeader()
+		r.waitGrants(leader)
+		other := leader.other()
+		if err := leader.process.Signal(syscall.SIGSTOP); err != nil {
+			r.Fatal(err)
+		}
+		leader.frozen = true
+		time.Sleep(6*time.Second + time.Duration(r.rand.IntN(2000))*time.Millisecond)
+		if other != nil {
+			r.within(recovery, "the other leads", func() error {
+				if r.leader() != other {
+					return fmt.Errorf("it does not")
+				}
+				return nil
+			})
+		}
+		if err := leader.process.Signal(syscall.SIGCONT); err != nil {
+			r.Fatal(err)
+		}
+		leader.frozen = false
+		if other != nil {
+			r.currentLeader()
+		}
+	})
+}
+
+// restartAPIServer loses creates that were allowed and not yet stored. Few are late for it: each keeps
+// its GPUs for the whole time to live, and the other faults want a workload that gets some.
+func (r *faultRun) restartAPIServer() {
+	r.fault("API server: kill -9, restart", true, func() {
+		r.store.set(0.02, time.Second, 0)
+		defer r.store.set(lateShare, mostLate, refusedShare)
+		time.Sleep(mostLate)
+		r.cluster.StopAPIServer(syscall.SIGKILL)
+		time.Sleep(time.Duration(r.rand.IntN(6000)) * time.Millisecond)
+		ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
+		defer cancel()
+		if err := r.cluster.StartAPIServer(ctx); err != nil {
+			r.Fatal(err)
+		}
+	})
+}
+
+func (r *faultRun) cutWatches() {
+	r.fault("watches cut", false, func() {
+		for range 3 {
+			for _, replica := range r.replicas {
+				replica.proxy.Cut(apiproxy.Watches)
+			}
+			time.Sleep(time.Duration(200+r.rand.IntN(800)) * time.Millisecond)
+		}
+	})
+}
+
+func (r *faultRun) expireWatches() {
+	r.fault("watches cut, 410 Gone", false, func() {
+		for _, replica := range r.replicas {
+			replica.proxy.Expire(podWatch)
+			replica.proxy.Cut(podWatch)
+		}
+		time.Sleep(time.Second)
+		for _, replica := range r.replicas {
+			replica.proxy.Release()
+		}
+		time.Sleep(time.Second)
+	})
+}
+
+func (r *faultRun) delayWatch() {
+	r.fault("pods watch 3 s late", false, func() {
+		for _, replica := range r.replicas {
+			replica.proxy.Delay(podWatch, 3*time.Second)
+		}
+		time.Sleep(6 * time.Second)
+		for _, replica := range r.replicas {
+			replica.proxy.Release()
+		}
+	})
+}
+
+// editPolicy raises and lowers the limit of one tenant.
+func (r *faultRun) editPolicy() {
+	usual := r.elastic.cap
+	r.fault("policy edited", false, func() {
+		for _, gpus := range []int{usual + 2 + r.rand.IntN(8), 2 + r.rand.IntN(usual-2), usual} {
+			if gpus >= r.elastic.cap {
+				r.watcher.setCap(r.elastic, gpus)
+			}
+			r.applyPolicy(r.policy(gpus))
+			r.waitPolicy(r.policy(gpus))
+			r.logf("    %s may hold %d", r.elastic, gpus)
+			if gpus < r.elastic.cap {
+				// What was asked about before may have been allowed by the old limit.
+				r.workload.waitAnswered()
+				r.watcher.setCap(r.elastic, gpus)
+			}
+			time.Sleep(time.Duration(1000+r.rand.IntN(1500)) * time.Millisecond)
+		}
+	})
+}
+
+// breakPolicy puts a policy in place that our webhook would have refused. over: and then kills the
+// leader, which must not cost the policy of before.
+func (r *faultRun) breakPolicy(over bool) {
+	good := r.policy(r.elastic.cap)
+	r.unregisterPolicy()
+	r.fault("bad policy", false, func() {
+		r.applyPolicy(strings.Replace(good, "tenants:", "tenant:", 1))
+		time.Sleep(2 * time.Second)
+		r.waitPolicy(good)
+	})
+	if over {
+		r.killAndRestart()
+		r.waitPolicy(good)
+	}
+	r.fault("bad policy put right", false, func() {
+		r.register()
+		r.applyPolicy(good)
+		r.waitPolicy(good)
+	})
+}
+
+// calm lets the workload go on undisturbed.
+func (r *faultRun) calm(most time.Duration) {
+	time.Sleep(most/2 + time.Duration(r.rand.Int64N(int64(most/2))))
+}
+
+// checkEnd holds everything to what must be true when the last pod is gone.
+func (r *faultRun) checkEnd(namespaces []string) {
+	r.Helper()
+	r.workload.stop()
+	r.store.set(0, 0, 0)
+	r.watcher.removeAll(namespaces)
+	since := time.Now()
+	r.logf("all pods are gone; each tenant takes its whole quota")
+	r.takeAll(since.Add(60*time.Second + 5*time.Second))
+	r.logf("whole quotas after %.1f s", time.Since(since).Seconds())
+	r.watcher.removeAll(namespaces)
+	for _, replica := range r.replicas {
+		r.waitReady(replica)
+		if drift := replica.metric("gpuquota_ledger_drift_total"); drift != 0 {
+			r.Errorf("%s: gpuquota_ledger_drift_total is %v", replica.name, drift)
+		}
+	}
+	var traces []string
+	for _, replica := range r.replicas {
+		if _, err := os.Stat(replica.trace); err == nil {
+			traces = append(traces, replica.trace)
+		}
+	}
+	if err := checkTraces(traces); err != nil {
+		r.Errorf("the traces of the replicas against the model: %v", err)
+	}
+}
+
+// takeAll has every limit used in full before a deadline, and then nothing more allowed.
+func (r *faultRun) takeAll(deadline time.Time) {
+	r.Helper()
+	taker := r.user("taker")
+	failed := make(chan error)
+	each := func(f func(l *limit) error) {
+		n := 0
+		for _, l := range r.watcher.limits {
+			if l.share > 0 {
+				n++
+				go func() { failed <- f(l) }()
+			}
+		}
+		for range n {
+			if err := <-failed; err != nil {
+				r.Error(err)
+			}
+		}
+	}
+	create := func(l *limit, name string) error {
+		ctx, cancel := context.WithTimeout(context.Background(), clientTimeout)
+		defer cancel()
+		return createPod(ctx, taker, l.first(), gpuPod(strings.ToLower(l.class)+name, 1, l.class))
+	}
+	each(func(l *limit) error {
+		for i := 0; i < l.share; {
+			err := create(l, fmt.Sprintf("-take-%d", i))
+			if err == nil {
+				i++
+			} else if time.Now().After(deadline) {
+				return fmt.Errorf("%s: %d of %d GPUs with no other pods, then: %w", l, i, l.share, err)
+			} else {
+				time.Sleep(200 * time.Millisecond)
+			}
+		}
+		return nil
+	})
+	each(func(l *limit) error {
+		if err := create(l, "-beyond"); classify(err) != denied {
+			return fmt.Errorf("%s: one pod beyond the limit: %v", l, err)
+		}
+		return nil
+	})
+}
