@@ -126,9 +126,6 @@ static void *count_anew(void *arg)
 	if (code)
 		problem(r, code, err.msg);
 	gq_drift_log(&r->result.drift);
-	if (r->result.code)
-		gq_log(GQ_LOG_ERROR, "a recount could not be finished",
-		       GQ_S("problem", r->result.problem), GQ_I("pods", r->result.unanswered));
 	r->done(r->arg, &r->result);
 	result_done(&r->result);
 	atomic_store(&r->busy, false);
