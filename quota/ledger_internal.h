@@ -348,6 +348,9 @@ void gq_ledger_state_set(struct gq_ledger *ledger, struct gq_charge *charge,
 			 enum gq_charge_state state);
 /* What a charge is whose pod was seen so. */
 enum gq_charge_state gq_ledger_seen_state(const struct gq_pod *pod);
+/* From now on it is the watch's to tell the pod's end. known: it was charged before. */
+void gq_ledger_charge_watched(struct gq_ledger *ledger, struct gq_charge *charge, bool known,
+			      int64_t now_ns);
 /* The body of gq_ledger_pod_seen(), with the lock held. */
 int gq_ledger_pod_update(struct gq_ledger *ledger, const struct gq_pod *pod, int64_t now_ns);
 
