@@ -353,7 +353,8 @@ int gq_ledger_pod_update(struct gq_ledger *ledger, const struct gq_pod *pod, int
 /* Notes, under every book, that the charge was allowed for these classes of the one in force. */
 void gq_charge_admit(const struct gq_ledger *ledger, struct gq_charge *charge,
 		     const struct gq_parts *parts);
-/* The same for whatever it is charged for now. */
+/* The same for whatever it is charged for now. Does nothing before anything can be decided: then
+ * all that is there is taken together, once that is so. */
 void gq_charge_admit_parts(const struct gq_ledger *ledger, struct gq_charge *charge);
 
 /* ---- rebuild.c ---- */
@@ -450,6 +451,8 @@ void gq_makers_done(struct gq_maker_key (*makers)[GQ_MAKERS]);
 /* Files the charge under those who made the attempt. 0 or GQ_ENOMEM. */
 int gq_makers_set(struct gq_ledger *ledger, struct gq_charge *charge,
 		  const struct gq_maker_key makers[GQ_MAKERS]);
+/* It was answered, perhaps again: the youngest attempt now. */
+void gq_makers_answered(struct gq_charge *charge);
 /* Its pod was seen, or will never be. */
 void gq_makers_leave(struct gq_ledger *ledger, struct gq_charge *charge);
 

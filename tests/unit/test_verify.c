@@ -108,7 +108,7 @@ static void all_alike(void **state)
 	LISTED(w, .name = "reserved", .gpus = 4, .product = A100_80, .node = "a1");
 	/* younger than the list */
 	SEEN(w, .name = "younger", .gpus = 1, .node = "a1");
-	ALLOWED(w, .name = "younger still", .gpus = 1, .product = A100_80);
+	ALLOWED(w, .name = "younger-still", .gpus = 1, .product = A100_80);
 	assert_string_equal(suspects_of(w), "");
 	end(w);
 }
