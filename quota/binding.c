@@ -117,18 +117,18 @@ static int bind_charge(struct gq_ledger *ledger, const struct gq_binding *bindin
 		if (result->room != GQ_ROOM)
 			return 0;
 	}
+	if (adds && gq_reserve_set_ticket(ledger, charge, false))
+		return GQ_ENOMEM;
 	code = gq_reserve_bind(ledger, charge, binding->node, binding->now_ns);
-	if (!code && adds) {
-		code = gq_unseen_add(ledger, charge, line.data, line.len);
-		if (!code)
-			code = gq_reserve_set_ticket(ledger, charge, false);
-		charge->entry_binds = !code;
-		result->ticket = charge->ticket;
-		if (code)
-			(void)gq_reserve_unbind(ledger, charge, binding->now_ns);
-	}
-	if (code)
+	if (code) {
+		gq_reserve_close_ticket(ledger, charge);
 		return code;
+	}
+	if (adds) {
+		gq_unseen_add(ledger, charge, &line);
+		charge->entry_binds = true;
+		result->ticket = charge->ticket;
+	}
 	gq_charge_admit(ledger, charge, node_parts);
 	gq_reserve_wait(ledger, charge, binding->now_ns);
 	return 0;

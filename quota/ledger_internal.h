@@ -407,6 +407,7 @@ int gq_reserve_bind(struct gq_ledger *ledger, struct gq_charge *charge, const ch
 int gq_reserve_unbind(struct gq_ledger *ledger, struct gq_charge *charge, int64_t now_ns);
 /* proposed: it is of the charge's creation, which an abort takes back whole. */
 int gq_reserve_set_ticket(struct gq_ledger *ledger, struct gq_charge *charge, bool proposed);
+void gq_reserve_close_ticket(struct gq_ledger *ledger, struct gq_charge *charge);
 int gq_reserve_set_request(struct gq_ledger *ledger, struct gq_charge *charge, const char *uid);
 
 /* ---- unseen.c ---- */
@@ -423,9 +424,9 @@ enum gq_room gq_unseen_room(const struct gq_ledger *ledger, const struct gq_ns *
 int gq_unseen_init(struct gq_ledger *ledger, bool note_ended);
 /* What a line costs in the journal, which is JSON in a string of JSON. */
 size_t gq_unseen_cost(const char *line, size_t len);
-/* The journal must hold the charge from now on, by this line, which is copied; it takes the place
- * of an earlier one. 0 or GQ_ENOMEM. */
-int gq_unseen_add(struct gq_ledger *ledger, struct gq_charge *charge, const char *line, size_t len);
+/* The journal must hold the charge from now on, by this line, which is taken out of its buffer; it
+ * takes the place of an earlier one. */
+void gq_unseen_add(struct gq_ledger *ledger, struct gq_charge *charge, struct gq_buf *line);
 /* It need not any more. */
 void gq_unseen_remove(struct gq_ledger *ledger, struct gq_charge *charge);
 /* Tells whoever asked for it that the reservation is over. */

@@ -24,7 +24,7 @@ int gq_reserve_set_ticket(struct gq_ledger *ledger, struct gq_charge *charge, bo
 	return 0;
 }
 
-static void ticket_close(struct gq_ledger *ledger, struct gq_charge *charge)
+void gq_reserve_close_ticket(struct gq_ledger *ledger, struct gq_charge *charge)
 {
 	if (charge->ticket)
 		gq_map_remove(ledger->tickets, (const char *)&charge->ticket,
@@ -76,7 +76,7 @@ void gq_reserve_settle(struct gq_ledger *ledger, struct gq_charge *charge, int64
 		return;
 	if (charge->entry && !charge->proposed)
 		gq_unseen_ended(ledger, charge, true, now_ns);
-	ticket_close(ledger, charge);
+	gq_reserve_close_ticket(ledger, charge);
 	gq_unseen_remove(ledger, charge);
 }
 
@@ -86,7 +86,7 @@ void gq_ledger_commit(struct gq_ledger *ledger, uint64_t ticket, int64_t now_ns)
 	struct gq_charge *charge =
 	    gq_map_get(ledger->tickets, (const char *)&ticket, sizeof ticket);
 	if (charge) {
-		ticket_close(ledger, charge);
+		gq_reserve_close_ticket(ledger, charge);
 		gq_reserve_wait(ledger, charge, now_ns);
 	}
 	gq_ledger_unlock(ledger);
@@ -113,7 +113,7 @@ void gq_ledger_abort(struct gq_ledger *ledger, uint64_t ticket, int64_t now_ns)
 		gq_ledger_charge_remove(ledger, charge, now_ns);
 	} else if (charge) {
 		(void)gq_reserve_unbind(ledger, charge, now_ns);
-		ticket_close(ledger, charge);
+		gq_reserve_close_ticket(ledger, charge);
 	}
 	gq_ledger_unlock(ledger);
 }
@@ -227,7 +227,7 @@ static void found(struct gq_ledger *ledger, struct gq_charge *charge, int64_t no
 		return;
 	if (charge->entry)
 		gq_unseen_ended(ledger, charge, true, now_ns);
-	ticket_close(ledger, charge);
+	gq_reserve_close_ticket(ledger, charge);
 	gq_unseen_remove(ledger, charge);
 }
 

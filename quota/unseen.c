@@ -61,23 +61,16 @@ enum gq_room gq_unseen_room(const struct gq_ledger *ledger, const struct gq_ns *
 	return GQ_ROOM;
 }
 
-int gq_unseen_add(struct gq_ledger *ledger, struct gq_charge *charge, const char *line, size_t len)
+void gq_unseen_add(struct gq_ledger *ledger, struct gq_charge *charge, struct gq_buf *line)
 {
-	char *copy = malloc(len + 1);
-
-	if (!copy)
-		return GQ_ENOMEM;
-	memcpy(copy, line, len);
-	copy[len] = '\0';
 	gq_unseen_remove(ledger, charge);
-	charge->entry = copy;
-	charge->entry_len = len;
-	charge->entry_cost = gq_unseen_cost(line, len);
+	charge->entry_len = line->len;
+	charge->entry_cost = gq_unseen_cost(line->data, line->len);
+	charge->entry = gq_buf_steal(line);
 	gq_list_append(&ledger->unseen, &charge->in_unseen);
 	ledger->n_unseen++;
 	ledger->unseen_cost += charge->entry_cost;
 	ledger->unseen_version++;
-	return 0;
 }
 
 void gq_unseen_remove(struct gq_ledger *ledger, struct gq_charge *charge)
@@ -159,11 +152,7 @@ static int restore_charge(struct gq_ledger *ledger, struct gq_charge *charge,
 		return GQ_ENOMEM;
 	if (bind && gq_reserve_bind(ledger, charge, node, now_ns))
 		return GQ_ENOMEM;
-	if (gq_unseen_add(ledger, charge, line.data, line.len)) {
-		if (bind)
-			(void)gq_reserve_unbind(ledger, charge, now_ns);
-		return GQ_ENOMEM;
-	}
+	gq_unseen_add(ledger, charge, &line);
 	charge->entry_binds = node != NULL;
 	if (bind || !charge->admitted_known)
 		gq_charge_admit_parts(ledger, charge);
