@@ -8,6 +8,8 @@ foreach(name
     feed
     file
     hash
+    leader_metrics
+    leadership
     options
     pages
     policy_command
@@ -20,6 +22,7 @@ foreach(name
     status_writer
     store
     table
+    trace
     usage_command)
   gq_unit_test(${name} LINKS gq_controller)
 endforeach()
@@ -27,6 +30,7 @@ foreach(name
     accepted
     election
     events
+    leadership
     policy_lead
     recount
     routing
