@@ -10,6 +10,7 @@ foreach(name
     hash
     leader_metrics
     leadership
+    leadership_end
     options
     pages
     policy_command
@@ -31,6 +32,7 @@ foreach(name
     election
     events
     leadership
+    leadership_end
     policy_lead
     recount
     routing
