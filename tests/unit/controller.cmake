@@ -18,6 +18,8 @@ foreach(name
     policy_source
     policy_takeover
     recount
+    reporting
+    reporting_recount
     routing
     status_print
     status_writer
@@ -35,6 +37,8 @@ foreach(name
     leadership_end
     policy_lead
     recount
+    reporting
+    reporting_recount
     routing
     status_print
     store
