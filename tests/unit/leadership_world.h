@@ -428,9 +428,10 @@ static inline void take_over_again(uint64_t epoch)
 	expect("journal");
 	end_journal(epoch);
 	end_policy(0);
+	(void)snprintf(words, sizeof words, "policy-%u barrier", (unsigned)epoch);
+	expect(words); /* whatever was seen in an earlier term */
 	show(false);
-	(void)snprintf(words, sizeof words, "policy-%u barrier open label LEADS", (unsigned)epoch);
-	expect(words);
+	expect("open label LEADS");
 	assert_int_equal(status().epoch, epoch);
 }
 

@@ -170,6 +170,19 @@ static void no_own_pod(void **state)
 	expect("open label LEADS");
 }
 
+/* No memory to mark it is as good as no pod. */
+static void no_mark(void **state)
+{
+	(void)state;
+	reach(POLICY);
+	fail_alloc(0);
+	end_policy(0);
+	assert_true(fail_alloc_done());
+	expect("relist");
+	listed(app_time.mono_ns);
+	expect("open label LEADS");
+}
+
 /* The answer may come before the call returns. */
 static void no_own_pod_at_once(void **state)
 {
@@ -318,11 +331,14 @@ static void out_of_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    TEST(in_order),           TEST(another_leads),     TEST(the_first_ever),
-	    TEST(only_replica),       TEST(policy_again),      TEST(policy_of_another),
-	    TEST(barrier_by_own_pod), TEST(barrier_in_a_list), TEST(no_own_pod),
-	    TEST(no_own_pod_at_once), TEST(no_event),          TEST(any_list),
-	    TEST(first_list_runs),    TEST(without_timers),    TEST(not_started_does_not_tick),
+	    TEST(in_order),           TEST(another_leads),
+	    TEST(the_first_ever),     TEST(only_replica),
+	    TEST(policy_again),       TEST(policy_of_another),
+	    TEST(barrier_by_own_pod), TEST(barrier_in_a_list),
+	    TEST(no_own_pod),         TEST(no_mark),
+	    TEST(no_own_pod_at_once), TEST(no_event),
+	    TEST(any_list),           TEST(first_list_runs),
+	    TEST(without_timers),     TEST(not_started_does_not_tick),
 	    TEST(out_of_memory),
 	};
 

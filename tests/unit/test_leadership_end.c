@@ -165,6 +165,24 @@ static void earlier_terms(void **state)
 	assert_int_equal(status().terms, 0);
 }
 
+/* A list that our pod was in, but that did not end before the term did, says nothing of the next.
+ */
+static void list_of_an_earlier_term(void **state)
+{
+	(void)state;
+	reach(BARRIER);
+	show(true);
+	gq_leadership_fenced(leadership, "another wrote");
+	pass_ms(1100);
+	end_journal(9);
+	end_policy(0);
+	expect("stop follow unlabel journal policy-9 barrier");
+	listed(START_NS);
+	expect("");
+	show(false);
+	expect("open label LEADS");
+}
+
 /* Of many terms, the policy answers only the last: no question is kept for ever. */
 static void overtaken_questions(void **state)
 {
@@ -360,6 +378,7 @@ int main(void)
 	    TEST(fenced),
 	    TEST(fenced_without_a_timer),
 	    TEST(earlier_terms),
+	    TEST(list_of_an_earlier_term),
 	    TEST(overtaken_questions),
 	    TEST(hands_over),
 	    TEST(no_successor),

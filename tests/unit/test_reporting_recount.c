@@ -229,7 +229,7 @@ static void which_requests(void **state)
 	    {"1", true},
 	    {"99999999999999999999999", true},
 	    {longest, true},
-	    {"0123456789012345678901234567890123456789012345678901234567890123", false},
+	    {"abc3456789012345678901234567890123456789012345678901234567890123", false},
 	    {"", false},
 	};
 
@@ -264,6 +264,23 @@ static void asked_a_follower(void **state)
 	lead(true); /* soon enough for whoever waits */
 	tick();
 	assert_int_equal(recounts, 1);
+	assert_true(recount_lists);
+	end_well();
+	assert_answered(request_of(10));
+}
+
+/* A recount of its own is no answer: it has taken no list. */
+static void asked_a_follower_that_counts(void **state)
+{
+	(void)state;
+	pass_s(295);
+	ask(request_of(0));
+	pass_s(10);
+	assert_int_equal(recounts, 1);
+	assert_answered("");
+	lead(true);
+	tick();
+	assert_int_equal(recounts, 2);
 	assert_true(recount_lists);
 	end_well();
 	assert_answered(request_of(10));
@@ -396,10 +413,18 @@ static void answering_without_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    TEST(periodic),       TEST(not_before_it_is_ready),   TEST(one_at_a_time),
-	    TEST(asked_for),      TEST(asked_for_too_early),      TEST(asked_for_between),
-	    TEST(which_requests), TEST(asked_a_follower),         TEST(other_events),
-	    TEST(drift),          TEST(answering_without_memory),
+	    TEST(periodic),
+	    TEST(not_before_it_is_ready),
+	    TEST(one_at_a_time),
+	    TEST(asked_for),
+	    TEST(asked_for_too_early),
+	    TEST(asked_for_between),
+	    TEST(which_requests),
+	    TEST(asked_a_follower),
+	    TEST(asked_a_follower_that_counts),
+	    TEST(other_events),
+	    TEST(drift),
+	    TEST(answering_without_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
