@@ -8,6 +8,9 @@ foreach(name
     feed
     file
     hash
+    leader_metrics
+    leadership
+    leadership_end
     options
     pages
     policy_command
@@ -15,11 +18,14 @@ foreach(name
     policy_source
     policy_takeover
     recount
+    reporting
+    reporting_recount
     routing
     status_print
     status_writer
     store
     table
+    trace
     usage_command)
   gq_unit_test(${name} LINKS gq_controller)
 endforeach()
@@ -27,8 +33,12 @@ foreach(name
     accepted
     election
     events
+    leadership
+    leadership_end
     policy_lead
     recount
+    reporting
+    reporting_recount
     routing
     status_print
     store
