@@ -8,6 +8,8 @@ foreach(name
     feed
     file
     hash
+    journal
+    journal_takeover
     options
     pages
     policy_command
@@ -26,6 +28,8 @@ foreach(name
     accepted
     election
     events
+    journal
+    journal_takeover
     policy_lead
     recount
     status_print
