@@ -59,7 +59,8 @@ struct gq_journal {
 	struct gq_buf uids; /* of the last write, while a trace is written */
 	struct gq_tickets *tickets;
 	struct gq_pace pace;
-	uint64_t written_version; /* of the ledger's set that the last write held */
+	uint64_t sent_version;    /* of the ledger's set that the last write holds */
+	uint64_t written_version; /* the same of the last that is known to have succeeded */
 	int64_t held_until_ns;    /* the ledger grants nothing until then; 0 it does */
 	bool ticks;               /* on_tick will be called */
 	int64_t timer_ns;         /* when on_timer will be called first; 0 not */
@@ -77,7 +78,6 @@ struct call {
 	struct gq_journal *journal;
 	uint64_t term;
 	int64_t begun_ns;
-	uint64_t set_version;
 	struct gq_unseen unseen;
 	size_t bytes;
 };
@@ -370,6 +370,8 @@ static void succeed(struct gq_journal *journal, uint64_t seq)
 {
 	gq_pace_works(&journal->pace);
 	note_problem(journal, "");
+	if (seq == journal->seq)
+		journal->written_version = journal->sent_version;
 	commit_up_to(journal, seq);
 	if (journal->mode == MODE_TAKING_OVER)
 		taken_over(journal);
@@ -431,7 +433,6 @@ static void on_write(void *arg, const struct gq_api_response *response)
 		outcome = GQ_JOURNAL_UNKNOWN;
 	if (outcome == GQ_JOURNAL_WRITTEN) {
 		take_version(journal, &text);
-		journal->written_version = call.set_version;
 		note_written(journal, &call);
 		succeed(journal, journal->seq);
 		proceed(journal);
@@ -479,13 +480,13 @@ static void write_now(struct gq_journal *journal)
 		return;
 	}
 	call->bytes = body.len;
-	call->set_version = call->unseen.version;
 	if (start(journal, call, journal->version[0] ? "PUT" : "POST", &body, on_write)) {
 		free(call);
 		retry_later(journal, 0);
 		return;
 	}
 	journal->seq = seq;
+	journal->sent_version = call->unseen.version;
 	journal->write_due = false;
 	gq_pace_written(&journal->pace, body.len, now(journal));
 	gq_attempts_add(&journal->attempts, seq, lines.data ? lines.data : "", lines.len);

@@ -37,6 +37,8 @@ foreach(name
     table)
   gq_fail_alloc(${name})
 endforeach()
+gq_unit_test(journal_sim LINKS gq_controller SOURCES ledger_fixture.c)
+gq_fail_alloc(journal_sim)
 gq_unit_test(serve LINKS gq_controller SOURCES testpki.c)
 gq_unit_test(main)
 target_compile_definitions(test_main PRIVATE GQ_PROGRAM="$<TARGET_FILE:gpuquota>")
