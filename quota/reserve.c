@@ -80,7 +80,7 @@ void gq_reserve_settle(struct gq_ledger *ledger, struct gq_charge *charge, int64
 	gq_unseen_remove(ledger, charge);
 }
 
-void gq_ledger_commit(struct gq_ledger *ledger, uint64_t ticket, int64_t now_ns)
+bool gq_ledger_commit(struct gq_ledger *ledger, uint64_t ticket, int64_t now_ns)
 {
 	gq_ledger_lock(ledger);
 	struct gq_charge *charge =
@@ -90,6 +90,7 @@ void gq_ledger_commit(struct gq_ledger *ledger, uint64_t ticket, int64_t now_ns)
 		gq_reserve_wait(ledger, charge, now_ns);
 	}
 	gq_ledger_unlock(ledger);
+	return charge != NULL;
 }
 
 bool gq_ledger_ticket_uid(struct gq_ledger *ledger, uint64_t ticket,

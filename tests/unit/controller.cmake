@@ -11,6 +11,8 @@ foreach(name
     leader_metrics
     leadership
     leadership_end
+    journal
+    journal_takeover
     options
     pages
     policy_command
@@ -35,6 +37,8 @@ foreach(name
     events
     leadership
     leadership_end
+    journal
+    journal_takeover
     policy_lead
     recount
     reporting
@@ -45,6 +49,8 @@ foreach(name
     table)
   gq_fail_alloc(${name})
 endforeach()
+gq_unit_test(journal_sim LINKS gq_controller SOURCES ledger_fixture.c)
+gq_fail_alloc(journal_sim)
 gq_unit_test(serve LINKS gq_controller SOURCES testpki.c)
 gq_unit_test(main)
 target_compile_definitions(test_main PRIVATE GQ_PROGRAM="$<TARGET_FILE:gpuquota>")
