@@ -514,6 +514,13 @@ inline propose(r, u)
 	assert(!twice) /* P3 */
 }
 
+/* The request's time is up; what was sent of it may yet be written. */
+inline drop(r, u)
+{
+	rep[r].prop = MINUS(rep[r].prop, BIT(u));
+	rep[r].used--
+}
+
 inline grant(r, u) { create[u] = ALLOWED }
 
 inline find(r, u)
@@ -594,6 +601,7 @@ inline end(r, u)
 		propose(r, u) } \
 	:: d_step { rep[r].phase == LEADS && create[u] == ASKED && HAS(ANSWERABLE(r), u) -> \
 		grant(r, u) } \
+	:: d_step { timeouts > 0 && HAS(rep[r].prop, u) -> timeouts--; drop(r, u) } \
 	ENDS(r, u) \
 	PROBES(r, u)
 
