@@ -48,9 +48,23 @@ for resource in resourceclaims resourceclaimtemplates deviceclasses; do
   may yes get "$resource.resource.k8s.io" --all-namespaces
   may no list "$resource.resource.k8s.io" --all-namespaces
 done
+for verb in create patch; do
+  may yes "$verb" events.events.k8s.io --all-namespaces
+done
+for verb in get list update delete; do
+  may no "$verb" events.events.k8s.io --all-namespaces
+done
+may no patch events --all-namespaces # there an Event's words could be changed
 may yes watch configmaps/gpuquota-policy -n gpuquota-system
+may yes patch configmaps/gpuquota-status -n gpuquota-system
+may yes create configmaps -n gpuquota-system
+may no update configmaps/gpuquota-status -n gpuquota-system
 may no get configmaps -n gpuquota-system
 may no update configmaps/gpuquota-policy -n gpuquota-system
+may yes watch configmaps/gpuquota-policy-accepted -n gpuquota-system
+may yes update configmaps/gpuquota-policy-accepted -n gpuquota-system
+may no delete configmaps/gpuquota-policy-accepted -n gpuquota-system
+may yes create configmaps -n gpuquota-system
 may no get secrets -n gpuquota-system
 may no get leases.coordination.k8s.io -n gpuquota-system
 

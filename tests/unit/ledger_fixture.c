@@ -133,12 +133,53 @@ struct world *world_new(const char *policy)
 
 unsigned world_recount(struct world *w)
 {
-	unsigned drift = 0;
+	struct gq_drift drift GQ_CLEANUP(gq_drift_done) = {0};
 	struct gq_err err;
 
 	if (gq_ledger_recount(w->ledger, w->now_ns, &drift, &err))
 		fail_msg("%s", err.msg);
-	return drift;
+	return (unsigned)(drift.n_limits + drift.more_limits + drift.n_pods + drift.more_pods);
+}
+
+static void print_signed(struct gq_buf *out, int64_t amount,
+			 int (*print)(struct gq_buf *out, int64_t amount))
+{
+	gq_buf_puts(out, amount < 0 ? " -" : " +");
+	print(out, amount < 0 ? -amount : amount);
+}
+
+const char *print_drift(const struct gq_drift *drift)
+{
+	static char text[8192];
+	struct gq_buf out GQ_BUF_CLEANUP = GQ_BUF_INIT(sizeof text - 1);
+
+	for (size_t i = 0; i < drift->n_limits; i++) {
+		const struct gq_drift_limit *limit = &drift->limits[i];
+		gq_buf_printf(&out, "%s%s %s", i ? ", " : "", limit->tenant, limit->class_name);
+		print_signed(&out, limit->shares, gq_shares_print);
+		print_signed(&out, limit->memory_mib, gq_mib_print);
+	}
+	if (drift->more_limits)
+		gq_buf_printf(&out, " and %zu more", drift->more_limits);
+	if (drift->n_pods)
+		gq_buf_puts(&out, "; pods");
+	for (size_t i = 0; i < drift->n_pods; i++)
+		gq_buf_printf(&out, " %s", drift->pods[i]);
+	if (drift->more_pods)
+		gq_buf_printf(&out, " and %zu more", drift->more_pods);
+	assert_int_equal(out.code, 0);
+	(void)snprintf(text, sizeof text, "%s", out.data ? out.data : "");
+	return text;
+}
+
+const char *drift_of(struct world *w)
+{
+	struct gq_drift drift GQ_CLEANUP(gq_drift_done) = {0};
+	struct gq_err err;
+
+	if (gq_ledger_recount(w->ledger, w->now_ns, &drift, &err))
+		fail_msg("%s", err.msg);
+	return print_drift(&drift);
 }
 
 void world_free(struct world *w)
@@ -273,6 +314,9 @@ enum gq_verdict_kind world_bind(struct world *w, const struct pod_spec *spec, co
 	gq_verdict_done(&w->verdict);
 	if (gq_decide_binding(w->ledger, &binding, &w->verdict, &err))
 		fail_msg("%s", err.msg);
+	w->ticket = w->verdict.kind == GQ_VERDICT_ALLOW ? w->verdict.ticket : 0;
+	if (w->ticket)
+		world_commit(w);
 	return w->verdict.kind;
 }
 

@@ -141,8 +141,11 @@ const char *pods_of(struct world *w);
 	assert_string_equal(memory_of(w, tenant, class_name), text)
 #define assert_pods(w, text) assert_string_equal(pods_of(w), text)
 
-/* Counts anew; how many limits' totals differed. */
+/* Counts anew; how many limits and charges were wrong. */
 unsigned world_recount(struct world *w);
+/* Counts anew; what was wrong: "team-a A100 +2 +160Gi; pods a-train/p". */
+const char *drift_of(struct world *w);
+const char *print_drift(const struct gq_drift *drift);
 
 /* The uids about which the API server should be asked now, with ' ' between them. */
 const char *probes_of(struct world *w);

@@ -1,6 +1,7 @@
 #include "ledger_fixture.h"
 
 #include "fail_alloc.h"
+#include "quota/ledger_internal.h"
 
 /* Fails one allocation of the ledger after the other. The answer is GQ_ENOMEM, or it was done all
  * the same; and in the first case nothing has changed: totals as before, nothing to repair. */
@@ -121,6 +122,30 @@ static int do_usage(struct world *w, const struct objects *o)
 	return code;
 }
 
+static int do_holders(struct world *w, const struct objects *o)
+{
+	struct gq_usage usage;
+	int code = gq_ledger_usage(w->ledger, w->now_ns, w->wall_s, &usage, NULL);
+
+	(void)o;
+	if (code)
+		return code;
+	for (size_t t = 0; t < usage.n_tenants; t++)
+		for (size_t i = 0; i < usage.tenants[t].n_limits; i++)
+			usage.tenants[t].limits[i].most = (struct gq_amount){0, 0};
+	code = gq_ledger_usage_holders(w->ledger, &usage, NULL);
+	gq_usage_done(&usage);
+	return code;
+}
+
+static int do_recount(struct world *w, const struct objects *o)
+{
+	struct gq_drift drift GQ_CLEANUP(gq_drift_done) = {0};
+
+	(void)o;
+	return gq_ledger_recount(w->ledger, w->now_ns, &drift, NULL);
+}
+
 static int do_found(struct world *w, const struct objects *o)
 {
 	return gq_ledger_probe_done(w->ledger, "asked", GQ_PROBE_FOUND, o->other, w->now_ns,
@@ -155,6 +180,17 @@ static struct world *setup_asked(void)
 	struct world *w = setup();
 
 	ALLOWED(w, .name = "other", .uid = "asked", .gpus = 1);
+	return w;
+}
+
+/* A total is wrong, and what the recount finds wants to be noted. */
+static struct world *setup_drifted(void)
+{
+	struct world *w = setup();
+
+	w->ledger->cur->tenants[0].limits[0].used.by[GQ_STATE_BOUND].shares++;
+	gq_ledger_state_set(w->ledger, gq_map_get(w->ledger->charges, "a-train/q", 9),
+			    GQ_STATE_PENDING);
 	return w;
 }
 
@@ -258,7 +294,16 @@ static void policies_and_usage(void **state)
 	(void)state;
 	assert_true(torture(setup, do_policy, false) > 0);
 	assert_true(torture(setup_asked, do_policy, false) > 0);
-	assert_true(torture(setup, do_usage, false) > 0);
+	long usage = torture(setup, do_usage, false);
+	assert_true(usage > 0);
+	assert_true(torture(setup, do_holders, false) > usage);
+}
+
+static void recounts(void **state)
+{
+	(void)state;
+	assert_true(torture(setup_asked, do_recount, false) > 0);
+	assert_true(torture(setup_drifted, do_recount, true) > 0);
 }
 
 static void probes(void **state)
@@ -290,6 +335,7 @@ int main(void)
 	    cmocka_unit_test(binding),
 	    cmocka_unit_test(nodes_and_namespaces),
 	    cmocka_unit_test(policies_and_usage),
+	    cmocka_unit_test(recounts),
 	    cmocka_unit_test(probes),
 	    cmocka_unit_test(a_ledger),
 	};

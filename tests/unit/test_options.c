@@ -125,6 +125,47 @@ static void general_errors(void **state)
 	}
 }
 
+/* An option without a value. */
+static void flags(void **state)
+{
+	static const struct {
+		const char *line, *output, *message;
+		bool given;
+	} cases[] = {
+	    {"", NULL, NULL, false},
+	    {"--fast", NULL, NULL, true},
+	    {"--fast -o json", "json", NULL, true},
+	    {"-o json --fast", "json", NULL, true},
+	    {"-- ", NULL, NULL, false},
+	    {"--fast json", NULL, "unexpected argument json", true},
+	    {"--fast=yes", NULL, "--fast takes no value", false},
+	    {"--fast=", NULL, "--fast takes no value", false},
+	    {"--fast --fast", NULL, "--fast is given twice", true},
+	    {"-\1", NULL, "unknown option", false},
+	    {"-x", NULL, "there are --output (-o), --fast", false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < LEN(cases); i++) {
+		const char *output = NULL, *fast = NULL;
+		const struct gq_option options[] = {{"output", 'o', &output},
+						    {"fast", GQ_OPTION_FLAG, &fast}};
+		char *text = strdup(cases[i].line), *argv[ARGV_MAX];
+		struct gq_err err = {0};
+		size_t n = 99;
+		int argc = split(text, argv);
+		int code = gq_options_parse(argc, argv, options, LEN(options), NULL, 0, &n, &err);
+		assert_int_equal(code, cases[i].message ? GQ_EINVALID : 0);
+		if (cases[i].message)
+			assert_has(err.msg, cases[i].message);
+		else
+			assert_int_equal(cases[i].given, fast != NULL);
+		if (cases[i].output)
+			assert_string_equal(output, cases[i].output);
+		free(text);
+	}
+}
+
 static int serve(const char *line, struct gq_serve_options *ret_options, struct gq_err *err)
 {
 	static char text[1024]; /* the options point into it */
@@ -252,9 +293,13 @@ static void serve_ttl_bounds(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(general),        cmocka_unit_test(general_errors),
-	    cmocka_unit_test(serve_defaults), cmocka_unit_test(serve_every_option),
-	    cmocka_unit_test(serve_errors),   cmocka_unit_test(serve_ttl_bounds),
+	    cmocka_unit_test(general),
+	    cmocka_unit_test(general_errors),
+	    cmocka_unit_test(flags),
+	    cmocka_unit_test(serve_defaults),
+	    cmocka_unit_test(serve_every_option),
+	    cmocka_unit_test(serve_errors),
+	    cmocka_unit_test(serve_ttl_bounds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

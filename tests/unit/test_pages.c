@@ -113,7 +113,8 @@ static int setup(void **state)
 	watches[3].synced = false;
 	pages.ledger = gq_ledger_new(&(struct gq_ledger_options){0});
 	pages.clock = &app_time.clock;
-	pages.policy = gq_policy_source_new(pages.ledger, pages.clock);
+	pages.policy = gq_policy_source_new(&(struct gq_policy_source_options){
+	    .ledger = pages.ledger, .clock = pages.clock, .namespace_ = "gpuquota-system"});
 	pages.admission = gq_admission_new(
 	    &(struct gq_admission_options){.ledger = pages.ledger, .clock = pages.clock});
 	return pages.ledger && pages.policy && pages.admission ? 0 : -1;
@@ -131,13 +132,20 @@ static int teardown(void **state)
 static void apply_policy(const char *yaml)
 {
 	struct gq_buf json GQ_BUF_CLEANUP = GQ_BUF_INIT(1u << 20);
+	char hash[GQ_HASH_TEXT_BYTES];
 	struct gq_err err = {0};
 
-	gq_buf_puts(&json, "{\"data\":{\"policy.yaml\":");
+	assert_int_equal(gq_hash_text(yaml, strlen(yaml), hash), 0);
+	gq_buf_printf(&json, "{\"metadata\":{\"resourceVersion\":\"1\"},\"data\":{\"hash\":\"%s\",",
+		      hash);
+	gq_buf_puts(&json, "\"policy.yaml\":");
 	gq_buf_json_string(&json, yaml, strlen(yaml));
 	gq_buf_puts(&json, "}}");
+	/* written and accepted */
 	const struct gq_event event = {.kind = GQ_EVENT_UPSERT, .json = json.data, .len = json.len};
 	assert_int_equal(gq_policy_source_event(pages.policy, &event, &err), 0);
+	assert_int_equal(gq_policy_source_accepted_event(pages.policy, &event, &err), 0);
+	gq_policy_source_work(pages.policy);
 }
 
 /* The page; free() its body. */
@@ -253,7 +261,6 @@ static void metrics(void **state)
 	page_free(page);
 
 	apply_policy(APP_POLICY);
-	atomic_store(&pages.drift, 7);
 	request = get("/metrics", 200);
 	page = page_parse(request.body);
 	free(request.body);
@@ -262,7 +269,7 @@ static void metrics(void **state)
 		double value;
 	} cases[] = {
 	    {"gpuquota_policy_last_reload_successful", 1},
-	    {"gpuquota_ledger_drift_total", 7},
+	    {"gpuquota_ledger_drift_total{tenant=\"team-a\",class=\"A100\"}", 0},
 	    {"gpuquota_leader", 1},
 	    {"gpuquota_http_connections", 3},
 	    {"gpuquota_limit_gpus{tenant=\"team-a\",class=\"A100\"}", 4},
