@@ -1,37 +1,39 @@
 /* The protocol that keeps a tenant within its quota while replicas crash, change and disagree: the
- * journal, the fence, the barrier, and how a reservation ends. hack/check-model.sh runs it.
+ * journal, the fence, the barrier, and how a reservation ends. hack/check-model.sh has spin search
+ * every run of it within the bounds below.
  *
- *   P1 never over    live pods never exceed LIMIT: asserted whenever one is stored.
- *   P2 never stuck   every run ends (no cycle), and when nothing can move any more, faults are over
- *                    and no pod is left, then somebody leads with an empty ledger.
- *   P3 idempotence   the count that a leader keeps equals the number of different pods it charged,
- *                    however often the API server asked about one: asserted after every step.
+ *   P1 never over   live pods never exceed LIMIT: asserted whenever one is stored.
+ *   P2 never stuck  every run ends (no cycle), and when nothing can move any more, faults are over and
+ *                   no pod is left, then somebody leads with an empty ledger (-DQUIET).
+ *   P3 once         the count that a leader keeps is the number of different pods that it charged,
+ *                   however often it was asked about one: asserted whenever one is charged.
  *
  * What is abstracted, and why nothing is missed by it:
- * - One tenant, one class, every pod asks for one GPU: the protocol knows pods by UID alone and the
- *   ledger's sums have tests of their own. A pod is one create, with one UID; who retries after a
- *   denial makes another. Pods are alike, so they begin in the order of their numbers.
- * - No clock. The time to live of a reservation (60 s from an answer, or from a takeover) is longer
- *   than the API server may take for a create (34 s from its begin), so when it is over the create
- *   has been stored or is dead. That is all that is assumed of it: ttl_over() may be true at any
- *   moment from then on, sooner than in life. Other timeouts may happen whenever they could matter.
- * - No Lease: any replica may take over at any time, whoever leads; safety does not hang on it. A
- *   frozen process is one that takes no step for a while, as any process may here.
- * - A resourceVersion is only ever compared with the current one, hence the flag "known": set by a
- *   read or one's own write, cleared by every write. Versions never repeat.
- * - A step that only reads what the same process knows, or whose effect nobody sees before a later
- *   step that may be late by itself, is one with that step: an answer's way to the API server is
- *   part of grant(), a journal read's way back is part of the write or grant that follows.
- * - The watch is a queue for each replica: in order, and as late as can be. A list that replaces it
- *   (restart, 410, or in place of the barrier) is one message that holds the pods of its moment.
- * - A request that a replica holds is just a pod in "prop"; any replica may take up any unanswered
- *   create at any time, also one that the other holds, which is more than the API server does.
- * - Faults are counted (CRASHES, TAKEOVERS, TIMEOUTS, RELISTS, LOSSES) to keep the runs finite. Of two
- *   writes of one replica that nobody waits for any more, one is forgotten.
+ * - One tenant, one class, one GPU a pod: the protocol knows pods by UID alone, and the ledger's sums
+ *   have tests of their own. A pod is one create with one UID; who tries again after a denial makes
+ *   another. Pods are alike, so they begin in the order of their numbers.
+ * - No clock. The time to live of a reservation (60 s from an answer or a takeover) is longer than
+ *   the API server may take for a create (34 s from its begin), so when it is over, that create has
+ *   been stored or is dead: FINISHED(). This is all that is assumed of it; it may be over at any
+ *   moment from then on, sooner than in life. Other timeouts may happen whenever they matter.
+ * - No Lease: any replica may take over or step down at any time, whoever leads. A frozen process is
+ *   one that takes no step for a while, as any may here. Crash and restart are one step, since the
+ *   others see no difference to a restart that comes later.
+ * - A resourceVersion is only compared with the current one, hence the flag "known"; they never
+ *   repeat. A seq is only compared with that of one's own last write, hence "last".
+ * - A step is one with another that can always be as late by itself and that nobody watches between:
+ *   an answer's way to the API server is part of grant(), the way of a journal's content to its
+ *   reader is part of what is done with it, and the 503 of who does not lead is no step at all.
+ * - The watch is a queue for each replica, in order and as late as can be. A list in its place (at
+ *   start, after 410, or instead of the barrier) is one message with the pods of its moment.
+ * - Any replica may take up any create that is not answered, also while the other has it in hands:
+ *   more than the API server does.
+ * - TAKEOVERS, TIMEOUTS and RELISTS bound the faults; crashes need no bound, as leading again costs a
+ *   takeover. Of two writes of one replica that nobody waits for any more, the older is forgotten.
+ * - Not here: a journal that is deleted or edited by a person, and what bounds its size and rate.
  *
- * Events of the program's trace and the transitions here: transitions.txt. Each -D in BROKEN, below,
- * leaves out or swaps one thing, and must be found. */
-
+ * transitions.txt maps what the program traces to the steps here. Each macro that leaves out or swaps
+ * one thing (NO_FENCE, ANSWER_BEFORE_WRITE, …) must be found out by the properties. */
 
 #ifndef PODS
 #define PODS 2
@@ -44,6 +46,14 @@
 #endif
 #ifndef TIMEOUTS
 #define TIMEOUTS 1
+#endif
+/* Writes that only take out what was seen. */
+#ifndef CLEANS
+#define CLEANS 1
+#endif
+/* Stepping down but by a crash or a lost journal. */
+#ifndef DOWNS
+#define DOWNS 1
 #endif
 #ifndef RELISTS
 #define RELISTS 1
@@ -119,6 +129,7 @@ byte takeovers = TAKEOVERS;
 byte timeouts = TIMEOUTS;
 byte relists = RELISTS;
 bit calm; /* no more faults and no more pods */
+hidden byte over, stuck, twice; /* named in what spin prints */
 
 #define ALL(r) (rep[r].view | rep[r].found | rep[r].resv | rep[r].prop)
 #define CHARGED(r, u) HAS(ALL(r), u)
@@ -137,7 +148,8 @@ inline store(u)
 	live = ADDED(live, u);
 	watch[0]!ADD(u);
 	watch[1]!ADD(u);
-	assert(SIZE(live) <= LIMIT) /* P1 */
+	over = SIZE(live) > LIMIT;
+	assert(!over) /* P1 */
 }
 
 inline delete(u)
@@ -419,7 +431,8 @@ inline propose(r, u)
 	create[u] = ASKED;
 	rep[r].prop = ADDED(rep[r].prop, u);
 	rep[r].used++;
-	assert(rep[r].used == SIZE(ALL(r))) /* P3 */
+	twice = rep[r].used != SIZE(ALL(r));
+	assert(!twice) /* P3 */
 }
 
 inline grant(r, u) { create[u] = ALLOWED }
@@ -516,7 +529,7 @@ inline end(r, u)
 	:: d_step { rep[r].phase != FOLLOWS && nempty(watch[r]) -> deliver(r) } \
 	:: d_step { rep[r].phase == FOLLOWS && takeovers > 0 -> takeovers--; TAKE_OVER(r) } \
 	:: d_step { rep[r].phase == LEADS && rep[r].write == NO_WRITE && \
-		(rep[r].prop != 0 || OWNS(r) && j_uids != rep[r].resv) -> \
+		(rep[r].prop != 0 || CLEANS && OWNS(r) && j_uids != rep[r].resv) -> \
 		if \
 		:: COMPARES(r) -> begin_write(r) \
 		:: else -> rep[r].write = READ_BACK \
@@ -527,7 +540,7 @@ inline end(r, u)
 	:: d_step { rep[r].write == READ_BACK -> read_back(r) } \
 	:: d_step { timeouts > 0 && rep[r].write >= SENT && rep[r].write <= DONE_OLD -> \
 		timeouts--; time_out(r) } \
-	:: d_step { !calm && rep[r].phase != FOLLOWS -> step_down(r) } \
+	:: d_step { !calm && DOWNS && rep[r].phase != FOLLOWS -> step_down(r) } \
 	:: d_step { !calm && rep[r].phase != FOLLOWS -> crash(r) } \
 	:: d_step { relists > 0 && rep[r].phase != FOLLOWS -> relists--; relist(r) }
 
@@ -590,8 +603,9 @@ active proctype world()
 	:: else -> break
 	od;
 #ifdef QUIET
-	assert(live == 0);
-	assert(OWNS(0) && rep[0].phase == LEADS && rep[0].used == 0 ||
-		OWNS(1) && rep[1].phase == LEADS && rep[1].used == 0) /* P2 */
+	stuck = live != 0 ||
+		!(OWNS(0) && rep[0].phase == LEADS && rep[0].used == 0 ||
+		  OWNS(1) && rep[1].phase == LEADS && rep[1].used == 0);
+	assert(!stuck) /* P2 */
 #endif
 }
