@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -452,15 +451,7 @@ func (r *faultRun) checkEnd(namespaces []string) {
 			r.Errorf("%s: gpuquota_ledger_drift_total is %v", replica.name, drift)
 		}
 	}
-	var traces []string
-	for _, replica := range r.replicas {
-		if _, err := os.Stat(replica.trace); err == nil {
-			traces = append(traces, replica.trace)
-		}
-	}
-	if err := checkTraces(traces); err != nil {
-		r.Errorf("the traces of the replicas against the model: %v", err)
-	}
+	r.checkTraces()
 }
 
 // takeAll has every limit used in full before a deadline, and then nothing more allowed.
