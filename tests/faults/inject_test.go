@@ -63,6 +63,11 @@ func (r *faultRun) fault(name string, excused bool, f func()) {
 			r.Fatalf("%s ended by itself: %v", replica.name, replica.process.Err())
 		}
 	}
+	select {
+	case name := <-r.cluster.Ended():
+		r.Fatalf("%s ended by itself:\n%s", name, r.cluster.Process(name).Log(8192))
+	default:
+	}
 }
 
 // probeOnce creates a pod that has room for sure, and deletes it. It is a new user's each time: one
@@ -116,13 +121,17 @@ func (r *faultRun) currentLeader() (leader *replica) {
 // stored at once.
 func (r *faultRun) waitGrants(leader *replica) {
 	r.Helper()
-	deadline := time.Now().Add(recovery)
-	for time.Now().Before(deadline) {
-		uids := r.store.waiting(250*time.Millisecond, 100*time.Millisecond, time.Hour)
-		if len(r.granted(leader, uids)) >= 3 {
-			return
+	for range 5 {
+		for since := time.Now(); time.Since(since) < 2*time.Second; time.Sleep(5 * time.Millisecond) {
+			uids := r.store.waiting(250*time.Millisecond, 100*time.Millisecond, time.Hour)
+			if len(r.granted(leader, uids)) >= 3 {
+				return
+			}
 		}
-		time.Sleep(5 * time.Millisecond)
+		// The quotas are full.
+		mode := r.workload.mode.Swap(draining)
+		time.Sleep(time.Second)
+		r.workload.mode.Store(mode)
 	}
 	r.Fatal("hardly any pod was on its way between the answer and the store")
 }
@@ -149,13 +158,14 @@ func (r *faultRun) granted(leader *replica, uids []types.UID) (ret []types.UID) 
 }
 
 // surge lets the quotas become free and then fill up with pods that are stored late, so that what a
-// leader knows and nobody else does is most of what they hold. between: when they are free.
-func (r *faultRun) surge(between func()) {
+// leader knows and nobody else does is most of what they hold. late: the share of them. between: when
+// the quotas are free.
+func (r *faultRun) surge(late float64, between func()) {
 	r.Helper()
 	r.workload.mode.Store(draining)
 	time.Sleep(1500 * time.Millisecond)
 	between()
-	r.store.set(0.9, mostLate, 0)
+	r.store.set(late, mostLate, 0)
 	r.workload.mode.Store(filling)
 	time.Sleep(500 * time.Millisecond)
 }
@@ -218,7 +228,7 @@ func (r *faultRun) countLanded(k kill, until time.Time) {
 func (r *faultRun) killAndRestart() {
 	r.fault("kill -9, restart", true, func() {
 		defer r.settle()
-		r.surge(func() {})
+		r.surge(0.9, func() {})
 		kill := r.killLeader()
 		time.Sleep(time.Duration(r.rand.IntN(1500)) * time.Millisecond)
 		// Nobody allows anything before this.
@@ -240,15 +250,15 @@ func (r *faultRun) killAndTakeover(lags bool) {
 	r.fault(name, true, func() {
 		other := r.currentLeader().other()
 		defer r.settle()
-		r.surge(func() {
+		late := 0.9
+		if lags {
+			late = 0.5 // the others are stored, and seen by the leader alone
+		}
+		r.surge(late, func() {
 			if lags && other != nil {
 				other.proxy.Delay(podWatch, 2*leaseSeconds)
 			}
 		})
-		if lags {
-			// Some are stored and seen by the leader alone.
-			time.Sleep(2 * time.Second)
-		}
 		kill := r.killLeader()
 		if lags && other != nil {
 			timer := time.AfterFunc(leaseSeconds+4*time.Second, other.proxy.Release)
@@ -307,7 +317,7 @@ func (r *faultRun) freeze() {
 		defer r.settle()
 		leader := r.currentLeader()
 		other := leader.other()
-		r.surge(func() {})
+		r.surge(0.9, func() {})
 		r.waitGrants(leader)
 		if err := leader.process.Signal(syscall.SIGSTOP); err != nil {
 			r.Fatal(err)
@@ -341,7 +351,7 @@ func (r *faultRun) restartAPIServer() {
 		defer r.store.set(lateShare, mostLate, refusedShare)
 		time.Sleep(mostLate)
 		r.cluster.StopAPIServer(syscall.SIGKILL)
-		time.Sleep(time.Duration(r.rand.IntN(5000)) * time.Millisecond)
+		time.Sleep(time.Duration(r.rand.IntN(4000)) * time.Millisecond)
 		ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
 		defer cancel()
 		if err := r.cluster.StartAPIServer(ctx); err != nil {
@@ -391,6 +401,8 @@ func (r *faultRun) delayWatch() {
 func (r *faultRun) editPolicy() {
 	usual := r.elastic.cap
 	r.fault("policy edited", false, func() {
+		defer r.settle()
+		r.store.set(lateShare, time.Second, refusedShare)
 		for _, gpus := range []int{usual + 2 + r.rand.IntN(8), 2 + r.rand.IntN(usual-2), usual} {
 			if gpus >= r.elastic.cap {
 				r.watcher.setCap(r.elastic, gpus)
