@@ -85,20 +85,24 @@ only "get patch" configmaps/gpuquota-status "${ours[@]}"
 only "" configmaps/gpuquota-policy "${ours[@]}"
 only "" configmaps/gpuquota-policy-accepted "${ours[@]}"
 
-# Our own requests have a queue of their own: which flow schema those of the service account meet.
-met() {
-  local want=$1 schema
-  shift
-  schema=$({ kubectl --as=system:serviceaccount:gpuquota-system:gpuquota \
+# Our own requests have a queue of their own: the flow schema that one of the service account meets.
+queued() {
+  local met
+  met=$({ kubectl --as=system:serviceaccount:gpuquota-system:gpuquota \
     --as-group=system:serviceaccounts --as-group=system:authenticated -v=8 "$@" 2>&1 || true; } |
-    sed -n 's/.*[Xx]-[Kk]ubernetes-[Pp]f-[Ff]lowschema-[Uu]id: *//p' | tail -n 1)
-  [[ $schema == "$want" ]] || die "kubectl $* met flow schema ${schema:-none}, not $want"
+    sed -n 's/.*[Xx]-[Kk]ubernetes-[Pp]f-[Ff]lowschema-[Uu]id: *//p')
+  [[ $met == "$schema" ]] || die "kubectl $* meets the flow schema ${met:-(none)}, not $schema"
 }
 schema=$(kubectl get flowschema gpuquota -o 'jsonpath={.metadata.uid}')
-met "$schema" get pods --all-namespaces
-met "$schema" get configmap gpuquota-journal "${ours[@]}"
-met "$schema" get lease gpuquota "${ours[@]}"
-met "$schema" create configmap gpuquota-status "${ours[@]}" --dry-run=server
+namespace=/api/v1/namespaces/gpuquota-system
+lease=/apis/coordination.k8s.io/v1/namespaces/gpuquota-system/leases/gpuquota
+queued get --raw '/api/v1/pods?limit=1'
+queued get --raw /api/v1/namespaces/default/pods/nobody
+queued get --raw "$namespace/configmaps/gpuquota-policy"
+queued get --raw "$lease"
+kubectl create --dry-run=client -f manifests/journal.yaml -o json >"$dir/journal.json"
+queued create --raw "$namespace/configmaps?dryRun=All" -f "$dir/journal.json"
+queued replace --raw "$namespace/configmaps/gpuquota-journal?dryRun=All" -f "$dir/journal.json"
 
 for ((i = 0; i < 100; i++)); do
   ! kubectl -n gpuquota-system rollout status deployment/gpuquota --timeout=1s >/dev/null 2>&1 || break
