@@ -37,7 +37,7 @@ static struct given read_short(const char *arg, const struct gq_option *options,
 				       : arg[2]      ? arg + 2
 						     : NULL};
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n && arg[1] != GQ_OPTION_FLAG; i++)
 		if (options[i].letter && options[i].letter == arg[1])
 			given.option = &options[i];
 	return given;
@@ -52,7 +52,7 @@ static int unknown_option(const struct gq_option *options, size_t n, const char 
 	for (size_t i = 0; i < n; i++) {
 		gq_buf_puts(&known, i ? ", --" : "--");
 		gq_buf_puts(&known, options[i].name);
-		if (options[i].letter)
+		if (options[i].letter && options[i].letter != GQ_OPTION_FLAG)
 			gq_buf_printf(&known, " (-%c)", options[i].letter);
 	}
 	return gq_fail(err, GQ_EINVALID, "unknown option %.*s; there are %s", shown, arg,
@@ -83,6 +83,13 @@ int gq_options_parse(int argc, char **argv, const struct gq_option *options, siz
 			return unknown_option(options, n_options, arg, given.shown, err);
 		if (*given.option->value)
 			return gq_fail(err, GQ_EINVALID, "--%s is given twice", given.option->name);
+		if (given.option->letter == GQ_OPTION_FLAG) {
+			if (given.value)
+				return gq_fail(err, GQ_EINVALID, "--%s takes no value",
+					       given.option->name);
+			*given.option->value = "";
+			continue;
+		}
 		if (!given.value && (i + 1 == argc || (argv[i + 1][0] == '-' && argv[i + 1][1])))
 			return gq_fail(err, GQ_EINVALID, "--%s needs a value", given.option->name);
 		*given.option->value = given.value ? given.value : argv[++i];
@@ -104,15 +111,12 @@ static const char *or_default(const char *value, const char *fallback)
 	return value ? value : fallback;
 }
 
-static int parse_leader_elect(const char *value, struct gq_err *err)
+static int parse_leader_elect(const char *value, bool *ret_elect, struct gq_err *err)
 {
-	if (strcmp(value, "false") == 0)
-		return 0;
-	if (strcmp(value, "true") != 0)
+	*ret_elect = strcmp(value, "true") == 0;
+	if (!*ret_elect && strcmp(value, "false") != 0)
 		return gq_fail(err, GQ_EINVALID, "--leader-elect is true or false, not %s", value);
-	return gq_fail(err, GQ_EINVALID,
-		       "--leader-elect=true is not supported by this version, which runs as one "
-		       "replica (strategy: Recreate): pass --leader-elect=false");
+	return 0;
 }
 
 static int parse_ttl(const char *value, int64_t *ret_ns, struct gq_err *err)
@@ -147,7 +151,7 @@ int gq_serve_options_parse(int argc, char **argv, struct gq_serve_options *ret_o
 	int code = gq_options_parse(argc, argv, options, sizeof options / sizeof options[0], NULL,
 				    0, &n, err);
 	if (!code)
-		code = parse_leader_elect(or_default(leader_elect, "true"), err);
+		code = parse_leader_elect(or_default(leader_elect, "true"), &o.leader_elect, err);
 	if (!code)
 		code = parse_ttl(or_default(ttl, "60"), &o.reservation_ttl_ns, err);
 	if (code)

@@ -8,14 +8,16 @@
 #include "base/err.h"
 #include "base/log.h"
 
-/* Command lines. Every option has a value: --name VALUE, --name=VALUE, and where it has a letter -n
- * VALUE, -nVALUE, -n=VALUE. A value that begins with a dash is given by one of the forms in one
- * argument. Behind "--" nothing is an option, and "-" alone never is. */
+/* Command lines. Every option but a flag has a value: --name VALUE, --name=VALUE, and where it has
+ * a letter -n VALUE, -nVALUE, -n=VALUE. A value that begins with a dash is given by one of the
+ * forms in one argument. Behind "--" nothing is an option, and "-" alone never is. */
+
+#define GQ_OPTION_FLAG '\1'
 
 struct gq_option {
 	const char *name;   /* without the dashes */
-	char letter;        /* or 0 */
-	const char **value; /* NULL until it is given */
+	char letter;        /* or 0; GQ_OPTION_FLAG: it has neither a letter nor a value */
+	const char **value; /* NULL until it is given; "" of a flag */
 };
 
 /* Reads options out of argv[1…]; what is no option goes to positional (at most max). Errors:
@@ -35,6 +37,7 @@ struct gq_serve_options {
 	const char *tls_cert;
 	const char *tls_key;
 	const char *identity;
+	bool leader_elect; /* false: this is the only replica */
 	int64_t reservation_ttl_ns;
 	enum gq_log_level log_level;
 	enum gq_log_format log_format;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "controller/leader_metrics.h"
 #include "controller/version.h"
 #include "webhook/exposition.h"
 #include "webhook/metrics.h"
@@ -127,22 +128,35 @@ static void print_policy(struct gq_buf *out, const struct gq_policy_status *stat
 				 "The policy in force, by the SHA-256 of its bytes.");
 		gq_metric_sample_int(out, "gpuquota_policy_info", labels, 1);
 	}
-	gq_metric_single(out, "gpuquota_policy_last_reload_successful", "gauge",
-			 "1 while the newest state of the policy ConfigMap is in force.",
-			 status->last_ok);
+	gq_metric_single(
+	    out, "gpuquota_policy_last_reload_successful", "gauge",
+	    "1 while the newest state of the policy ConfigMap is good, and in force or "
+	    "about to be.",
+	    status->last_ok);
 }
 
-static void print_program(struct gq_buf *out, struct gq_pages *pages)
+static void print_program(struct gq_buf *out)
 {
 	const struct gq_metric_label labels[] = {{"version", GQ_VERSION}, {0}};
 
 	gq_metric_family(out, "gpuquota_build_info", "gauge", "The version of the program.");
 	gq_metric_sample_int(out, "gpuquota_build_info", labels, 1);
-	gq_metric_single(out, "gpuquota_leader", "gauge",
-			 "1 while this process decides; always, without leader election.", 1);
-	gq_metric_single(out, "gpuquota_ledger_drift_total", "counter",
-			 "Limits whose totals a recount found wrong and repaired.",
-			 (double)atomic_load(&pages->drift));
+}
+
+static void print_leading(struct gq_buf *out, struct gq_pages *pages)
+{
+	struct gq_leadership_status leadership;
+	struct gq_journal_stats journal;
+	struct gq_events_stats events;
+	struct gq_reporting_stats reporting;
+
+	gq_leadership_status(pages->leadership, &leadership);
+	gq_journal_stats(pages->journal, &journal);
+	gq_events_stats(pages->events, &events);
+	gq_reporting_stats(pages->reporting, &reporting);
+	gq_leader_metrics_print_leadership(out, &leadership);
+	gq_leader_metrics_print_journal(out, &journal);
+	gq_leader_metrics_print_telling(out, &events, &reporting);
 }
 
 static void metrics(struct gq_pages *pages, struct gq_request *request)
@@ -153,17 +167,21 @@ static void metrics(struct gq_pages *pages, struct gq_request *request)
 	struct gq_server_stats server;
 	struct gq_policy_status policy;
 
-	out.code = gq_ledger_usage(pages->ledger, gq_clock_mono_ns(pages->clock),
-				   gq_clock_wall_s(pages->clock), &usage, NULL);
+	/* one opinion only: the leader's */
+	if (gq_leadership_leads(pages->leadership)) {
+		out.code = gq_ledger_usage(pages->ledger, gq_clock_mono_ns(pages->clock),
+					   gq_clock_wall_s(pages->clock), &usage, NULL);
+		gq_metrics_print_usage(&out, &usage);
+	}
 	gq_admission_stats(pages->admission, &reviews);
 	gq_server_stats(pages->server, &server);
 	gq_policy_source_status(pages->policy, &policy);
-	gq_metrics_print_usage(&out, &usage);
 	gq_metrics_print_reviews(&out, &reviews);
 	print_policy(&out, &policy);
 	print_watches(&out, pages->informer);
 	gq_metrics_print_server(&out, &server);
-	print_program(&out, pages);
+	print_leading(&out, pages);
+	print_program(&out);
 	answer(request, 200, "text/plain; version=0.0.4; charset=utf-8", &out);
 }
 

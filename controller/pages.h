@@ -4,7 +4,11 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
+#include "controller/events.h"
+#include "controller/journal.h"
+#include "controller/leadership.h"
 #include "controller/policy_source.h"
+#include "controller/reporting.h"
 #include "informer/informer.h"
 #include "quota/ledger.h"
 #include "webhook/admission.h"
@@ -17,9 +21,12 @@ struct gq_pages {
 	const struct gq_clock *clock;
 	struct gq_admission *admission;
 	struct gq_policy_source *policy;
+	struct gq_leadership *leadership;
+	struct gq_journal *journal;
+	struct gq_events *events;
+	struct gq_reporting *reporting;
 	struct gq_informer *informer;
 	struct gq_server *server;
-	_Atomic uint64_t drift; /* limits whose totals a recount had to repair */
 	atomic_bool draining;
 };
 

@@ -36,13 +36,6 @@ void gq_store_free(struct gq_store *store)
 	free(store);
 }
 
-void gq_store_commit(struct gq_store *store, uint64_t ticket,
-		     void (*done)(void *done_arg, int code), void *done_arg)
-{
-	gq_ledger_commit(store->ledger, ticket, gq_clock_mono_ns(store->clock));
-	done(done_arg, 0);
-}
-
 /* ---- reads for decisions ---- */
 
 struct read_call {

@@ -9,8 +9,7 @@
 #include "quota/decision.h"
 #include "quota/ledger.h"
 
-/* Where reservations are kept and how they end, and the single reads that decisions ask for. This
- * version keeps reservations in memory only, so a ticket is committed at once. */
+/* The single reads that decisions ask for, and the questions by which reservations end. */
 struct gq_store;
 
 /* All are borrowed. NULL: out of memory. */
@@ -19,11 +18,6 @@ struct gq_store *gq_store_new(struct gq_ledger *ledger, struct gq_api *api,
 /* After the API client has ended (its callbacks come here). Takes NULL. */
 void gq_store_free(struct gq_store *store);
 GQ_DEFINE_CLEANUP(gq_cleanup_store, struct gq_store, gq_store_free);
-
-/* Commits a ticket, then calls done, on any thread, with 0 or with why it could not be; the ticket
- * is aborted then. */
-void gq_store_commit(struct gq_store *store, uint64_t ticket,
-		     void (*done)(void *done_arg, int code), void *done_arg);
 
 /* Reads one object; done is called once read->code and read->body are filled in. */
 void gq_store_read(struct gq_store *store, struct gq_read *read, int64_t timeout_ns,

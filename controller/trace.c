@@ -40,8 +40,7 @@ void gq_trace(const char *event, uint64_t epoch, uint64_t seq, const char *const
 
 	if (trace_fd < 0)
 		return;
-	gq_buf_printf(&line, "{\"ns\":%lld,\"by\":",
-		      (long long)gq_clock_mono_ns(&gq_clock_real));
+	gq_buf_printf(&line, "{\"ns\":%lld,\"by\":", (long long)gq_clock_mono_ns(&gq_clock_real));
 	gq_buf_json_string(&line, trace_by, strlen(trace_by));
 	gq_buf_printf(&line, ",\"event\":\"%s\",\"epoch\":%llu,\"seq\":%llu,\"uids\":[", event,
 		      (unsigned long long)epoch, (unsigned long long)seq);

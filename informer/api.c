@@ -9,6 +9,7 @@
 #include "base/lock.h"
 #include "informer/secret.h"
 #include "informer/status.h"
+#include "informer/timers.h"
 #include "informer/transport.h"
 
 enum {
@@ -53,6 +54,7 @@ struct gq_api {
 
 	struct gq_lock lock; /* of what follows */
 	struct call *queue, **queue_end;
+	struct gq_timers timers;
 	bool stop;
 };
 
@@ -266,6 +268,42 @@ static bool reap(struct gq_api *api)
 	return any;
 }
 
+static int64_t now_ns(void)
+{
+	return gq_clock_mono_ns(&gq_clock_real);
+}
+
+/* Those that are due now; what they add has its turn after the transfers. */
+static void run_timers(struct gq_api *api)
+{
+	int64_t now = now_ns();
+	struct gq_timer timer;
+
+	gq_lock_take(&api->lock);
+	uint64_t before = api->timers.added;
+	while (!api->stop && gq_timers_take(&api->timers, now, before, &timer)) {
+		gq_lock_release(&api->lock);
+		timer.on_due(timer.arg);
+		gq_lock_take(&api->lock);
+	}
+	gq_lock_release(&api->lock);
+}
+
+/* How long the thread may sleep. */
+static int timeout_ms(struct gq_api *api)
+{
+	gq_lock_take(&api->lock);
+	int64_t next = gq_timers_next_ns(&api->timers);
+	gq_lock_release(&api->lock);
+	if (next == INT64_MAX)
+		return POLL_MAX_MS;
+	int64_t left = next - now_ns();
+	if (left <= 0)
+		return 0;
+	left = left / GQ_NS_PER_MS + (left % GQ_NS_PER_MS != 0);
+	return left < POLL_MAX_MS ? (int)left : POLL_MAX_MS;
+}
+
 static void *run(void *arg)
 {
 	struct gq_api *api = arg;
@@ -280,8 +318,9 @@ static void *run(void *arg)
 			next = queue->next;
 			begin_call(api, queue);
 		}
+		run_timers(api);
 		(void)curl_multi_perform(api->multi, &running);
-		(void)curl_multi_poll(api->multi, NULL, 0, reap(api) ? 0 : POLL_MAX_MS, NULL);
+		(void)curl_multi_poll(api->multi, NULL, 0, reap(api) ? 0 : timeout_ms(api), NULL);
 	}
 	for (; queue; queue = next) {
 		next = queue->next;
@@ -335,6 +374,7 @@ void gq_api_free(struct gq_api *api)
 	(void)pthread_join(api->thread, NULL);
 	(void)curl_multi_cleanup(api->multi);
 	gq_transport_free(api->transport);
+	gq_timers_done(&api->timers);
 	gq_lock_done(&api->lock);
 	free(api);
 }
@@ -403,6 +443,27 @@ int gq_api_start(struct gq_api *api, const struct gq_api_request *request, struc
 	if (stop)
 		return gq_fail(err, GQ_EINVALID, "the API client was stopped");
 	(void)curl_multi_wakeup(api->multi);
+	return 0;
+}
+
+int gq_api_after(struct gq_api *api, int64_t delay_ns, void (*on_due)(void *arg), void *arg,
+		 struct gq_err *err)
+{
+	int64_t now = now_ns();
+	int64_t due = delay_ns <= 0 ? now : delay_ns > INT64_MAX - now ? INT64_MAX : now + delay_ns;
+	int code = 0;
+
+	gq_lock_take(&api->lock);
+	bool stop = api->stop, first = due < gq_timers_next_ns(&api->timers);
+	if (!stop)
+		code = gq_timers_add(&api->timers, due, on_due, arg);
+	gq_lock_release(&api->lock);
+	if (stop)
+		return gq_fail(err, GQ_EINVALID, "the API client was stopped");
+	if (code)
+		return gq_fail(err, code, code == GQ_ENOMEM ? "out of memory" : "too many timers");
+	if (first)
+		(void)curl_multi_wakeup(api->multi);
 	return 0;
 }
 

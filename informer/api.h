@@ -56,13 +56,14 @@ struct gq_api_request {
 int gq_api_start(struct gq_api *api, const struct gq_api_request *request, struct gq_err *err);
 
 /* Calls on_due once, delay_ns from now (0: as soon as it can), on the client's thread with no lock
- * held. Any thread. What is not due when the client ends is never called. GQ_ENOMEM. */
+ * held. Any thread. What is not due when the client ends is never called. GQ_ENOMEM; GQ_ETOOBIG
+ * with more than 10,000 of them; GQ_EINVALID once the client has been stopped. */
 int gq_api_after(struct gq_api *api, int64_t delay_ns, void (*on_due)(void *arg), void *arg,
 		 struct gq_err *err);
 
-/* The same as gq_api_start(), waiting for the answer (CLI, start-up). The body is appended to out (may be NULL).
- * Returns the response's code; err says what failed and ret_status the HTTP status (may be NULL).
- * GQ_EINVALID in a callback of the client, which can't wait. */
+/* The same as gq_api_start(), waiting for the answer (CLI, start-up). The body is appended to out
+ * (may be NULL). Returns the response's code; err says what failed and ret_status the HTTP status
+ * (may be NULL). GQ_EINVALID in a callback of the client, which can't wait. */
 int gq_api_call(struct gq_api *api, const struct gq_api_request *request, struct gq_buf *out,
 		long *ret_status, struct gq_err *err);
 

@@ -22,7 +22,8 @@ enum {
 struct lane {
 	struct gq_informer *informer;
 	struct gq_reflector *reflector;
-	CURL *easy; /* NULL: no request runs */
+	atomic_bool relist; /* asked for, and not yet begun */
+	CURL *easy;         /* NULL: no request runs */
 	struct curl_slist *headers;
 	char error[CURL_ERROR_SIZE];
 };
@@ -151,6 +152,11 @@ static int tend(struct gq_informer *informer)
 
 	for (size_t i = 0; i < informer->n_lanes; i++) {
 		struct lane *lane = &informer->lanes[i];
+		if (atomic_exchange(&lane->relist, false)) {
+			close_lane(lane);
+			now = now_of(informer); /* no earlier than it was asked for */
+			gq_reflector_relist(lane->reflector, now);
+		}
 		if (gq_reflector_deadline(lane->reflector) <= now) {
 			if (lane->easy) {
 				close_lane(lane);
@@ -278,6 +284,14 @@ void gq_informer_free(struct gq_informer *informer)
 void gq_informer_wake(struct gq_informer *informer)
 {
 	(void)curl_multi_wakeup(informer->multi);
+}
+
+void gq_informer_relist(struct gq_informer *informer, const char *resource)
+{
+	for (size_t i = 0; i < informer->n_lanes; i++)
+		if (strcmp(informer->options.resources[i].name, resource) == 0)
+			atomic_store(&informer->lanes[i].relist, true);
+	gq_informer_wake(informer);
 }
 
 bool gq_informer_synced(const struct gq_informer *informer)

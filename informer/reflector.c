@@ -131,6 +131,13 @@ static void query_watch(struct gq_reflector *r, struct gq_buf *path)
 	}
 }
 
+/* Whether the request is the first of a list. */
+static bool begins_list(const struct gq_reflector *r)
+{
+	return r->phase == GQ_PHASE_STREAM_LIST ||
+	       (r->phase == GQ_PHASE_PAGED_LIST && !r->continue_token);
+}
+
 int gq_reflector_begin(struct gq_reflector *r, int64_t now_ns, struct gq_buf *path,
 		       struct gq_err *err)
 {
@@ -157,6 +164,8 @@ int gq_reflector_begin(struct gq_reflector *r, int64_t now_ns, struct gq_buf *pa
 		return gq_fail(err, path->code, "can't make room for a path");
 	r->running = true;
 	r->began_ns = r->heard_ns = now_ns;
+	if (begins_list(r))
+		r->list_began_ns = now_ns;
 	return 0;
 }
 
@@ -193,8 +202,7 @@ int gq_reflector_response(struct gq_reflector *r, int64_t now_ns, long status)
 	}
 	if (r->phase == GQ_PHASE_WATCH)
 		atomic_store(&r->counters.connected, true);
-	if (r->phase == GQ_PHASE_STREAM_LIST ||
-	    (r->phase == GQ_PHASE_PAGED_LIST && !r->continue_token)) {
+	if (begins_list(r)) {
 		atomic_fetch_add(&r->counters.lists, 1);
 		if (gq_reflector_tell(r, GQ_EVENT_LIST_BEGIN, NULL, &why))
 			return fail_running(r, &why);

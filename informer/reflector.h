@@ -61,6 +61,10 @@ void gq_reflector_end(struct gq_reflector *reflector, int64_t now_ns, const stru
 /* The deadline has passed while a request ran, which the caller has ended. */
 void gq_reflector_cut(struct gq_reflector *reflector, int64_t now_ns);
 
+/* The collection is to be listed anew, at once, whatever was under way: what still ran has been
+ * ended by the caller. */
+void gq_reflector_relist(struct gq_reflector *reflector, int64_t now_ns);
+
 /* No more bytes are at hand: tells GQ_EVENT_IDLE if events came since the last time. */
 void gq_reflector_idle(struct gq_reflector *reflector);
 

@@ -182,3 +182,10 @@ void gq_reflector_cut(struct gq_reflector *r, int64_t now_ns)
 	retry(r, now_ns, AGAIN, 0, &why);
 	release(r);
 }
+
+void gq_reflector_relist(struct gq_reflector *r, int64_t now_ns)
+{
+	list_afresh(r);
+	r->next_ns = now_ns;
+	release(r);
+}

@@ -36,6 +36,7 @@ struct gq_reflector {
 	char version[GQ_VERSION_MAX + 1]; /* where to watch from */
 	char *continue_token;             /* of the next page, or NULL */
 	int64_t next_ns;                  /* no request runs: when the next may begin */
+	int64_t list_began_ns;            /* the first request of the last list */
 	bool dirty;                       /* events since the last GQ_EVENT_IDLE */
 
 	/* The request that runs. */

@@ -31,6 +31,8 @@ int gq_reflector_tell(struct gq_reflector *r, enum gq_event_kind kind,
 		event.len = item->len;
 		event.resource_version = item->resource_version;
 	}
+	if (kind == GQ_EVENT_LIST_BEGIN || kind == GQ_EVENT_LIST_END)
+		event.begun_ns = r->list_began_ns;
 	r->dirty = true;
 	if (is_object_event(kind))
 		atomic_fetch_add(&r->counters.events, 1);

@@ -1,7 +1,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "quota/decision_internal.h"
+#include "quota/entry.h"
+
+#define STORE_WAIT_NS (5 * GQ_NS_PER_MS)
 
 /* The one of the pods of a name that a binding without uid means: the pod that exists, before one
  * that was only asked for; the youngest of these. */
@@ -36,29 +40,6 @@ static struct gq_charge *find_bound_charge(struct gq_ledger *ledger,
 	return charge && !charge->pod->node_name[0] ? charge : NULL;
 }
 
-/* Charges the class of the node besides, until the pod is seen there. */
-static int bind_charge(struct gq_ledger *ledger, struct gq_charge *charge,
-		       const struct gq_binding *binding)
-{
-	char *node = strdup(binding->node);
-
-	if (!node)
-		return GQ_ENOMEM;
-	gq_ledger_uncount(ledger, charge->slot, binding->now_ns);
-	char *old = charge->bind_node;
-	charge->bind_node = node;
-	int code = gq_ledger_charge_refresh(ledger, charge);
-	if (code) {
-		charge->bind_node = old;
-		old = node;
-	}
-	gq_ledger_count(ledger, charge->slot, binding->now_ns);
-	free(old);
-	if (!code && !charge->proposed)
-		gq_reserve_wait(ledger, charge, binding->now_ns);
-	return code;
-}
-
 /* What the charge holds by right: not what its selectors, its tolerations or new nodes have added
  * since it was allowed. */
 static int admitted_parts(const struct gq_charge *charge, unsigned bank, struct gq_parts *ret_parts)
@@ -75,13 +56,83 @@ static int admitted_parts(const struct gq_charge *charge, unsigned bank, struct 
 	return 0;
 }
 
+/* Whether the parts ask for anything that those held by right do not cover. */
+static bool parts_exceed(const struct gq_parts *parts, const struct gq_parts *had)
+{
+	for (size_t i = 0; i < parts->n; i++) {
+		const struct gq_part *part = &parts->items[i];
+		bool covered = false;
+		for (size_t h = 0; !covered && h < had->n; h++)
+			covered = had->items[h].class_id == part->class_id &&
+				  had->items[h].amount.shares >= part->amount.shares &&
+				  had->items[h].amount.memory_mib >= part->amount.memory_mib;
+		if (!covered)
+			return true;
+	}
+	return false;
+}
+
 struct bind_result {
 	struct gq_findings findings;
 	struct gq_pod *pod;
 	struct gq_policy *policy;
 	struct gq_node_snapshot *snapshot;
 	int tenant;
+	enum gq_room room;
+	bool wait;    /* something about the pod is being stored: ask again */
+	bool too_big; /* for a line of the journal */
+	uint64_t ticket;
 };
+
+/* The line keeps who asked for the pod, where it was not seen yet. 0 or GQ_ENOMEM, GQ_ETOOBIG,
+ * GQ_EINVALID: no node can have such a name. */
+static int print_line(const struct gq_charge *charge, const char *node, struct gq_buf *line)
+{
+	struct gq_entry old GQ_CLEANUP(gq_entry_done) = {0};
+	struct gq_err err;
+
+	if (charge->entry && gq_entry_decode(charge->entry, charge->entry_len, &old, &err))
+		return GQ_ENOMEM;
+	return gq_entry_print(line, charge->pod, old.user, node);
+}
+
+/* Charges the class of the node besides, until the pod is seen there. What that adds must be in the
+ * journal before the answer: the pod may be bound by it long after we are gone. */
+static int bind_charge(struct gq_ledger *ledger, const struct gq_binding *binding,
+		       struct gq_charge *charge, const struct gq_parts *node_parts, bool adds,
+		       struct bind_result *result)
+{
+	struct gq_buf line GQ_BUF_CLEANUP = GQ_BUF_INIT(GQ_ENTRY_MAX_BYTES);
+	int code = 0;
+
+	if (adds) {
+		code = print_line(charge, binding->node, &line);
+		result->too_big = code == GQ_ETOOBIG;
+		if (code == GQ_EINVALID)
+			result->room = GQ_ROOM_HELD;
+		if (code)
+			return code == GQ_ENOMEM ? code : 0;
+		result->room =
+		    gq_unseen_room(ledger, charge->slot->ns, gq_unseen_cost(line.data, line.len));
+		if (result->room != GQ_ROOM)
+			return 0;
+	}
+	if (adds && gq_reserve_set_ticket(ledger, charge, false))
+		return GQ_ENOMEM;
+	code = gq_reserve_bind(ledger, charge, binding->node, binding->now_ns);
+	if (code) {
+		gq_reserve_close_ticket(ledger, charge);
+		return code;
+	}
+	if (adds) {
+		gq_unseen_add(ledger, charge, &line);
+		charge->entry_binds = true;
+		result->ticket = charge->ticket;
+	}
+	gq_charge_admit(ledger, charge, node_parts);
+	gq_reserve_wait(ledger, charge, binding->now_ns);
+	return 0;
+}
 
 static int decide_bind_locked(struct gq_ledger *ledger, const struct gq_binding *binding,
 			      struct gq_charge *charge, struct bind_result *result)
@@ -95,6 +146,10 @@ static int decide_bind_locked(struct gq_ledger *ledger, const struct gq_binding 
 	result->tenant = charge->slot->ns->assign[book->bank].tenant;
 	if (result->tenant < 0)
 		return 0;
+	if (charge->ticket && !binding->dry_run) {
+		result->wait = true;
+		return 0;
+	}
 	result->pod = gq_pod_ref(charge->pod);
 	result->policy = gq_policy_ref(book->policy);
 	result->snapshot = gq_node_snapshot_ref(book->snapshot);
@@ -107,10 +162,8 @@ static int decide_bind_locked(struct gq_ledger *ledger, const struct gq_binding 
 	       binding->wall_s, &result->findings);
 	if (gq_findings_enforced(&result->findings) || binding->dry_run)
 		return 0;
-	int code = bind_charge(ledger, charge, binding);
-	if (!code)
-		gq_charge_admit(ledger, charge, &node_parts);
-	return code;
+	return bind_charge(ledger, binding, charge, &node_parts, parts_exceed(&node_parts, &had),
+			   result);
 }
 
 int gq_decide_binding(struct gq_ledger *ledger, const struct gq_binding *binding,
@@ -131,6 +184,15 @@ int gq_decide_binding(struct gq_ledger *ledger, const struct gq_binding *binding
 		return gq_verdict_unavailable(verdict, GQ_REASON_NOT_SYNCED);
 	if (code) {
 		code = gq_fail(err, GQ_ENOMEM, "out of memory while deciding a binding");
+	} else if (result.wait) {
+		gq_verdict_wait(verdict, STORE_WAIT_NS);
+	} else if (result.too_big) {
+		gq_explain_too_big(&verdict->message);
+		gq_verdict_answer(verdict, GQ_VERDICT_DENY, GQ_REASON_UNSUPPORTED);
+	} else if (result.room != GQ_ROOM) {
+		/* Refused, since the API server would let an unanswered binding pass. */
+		gq_verdict_no_room(verdict, result.room);
+		verdict->kind = GQ_VERDICT_DENY;
 	} else if (result.tenant < 0) {
 		gq_verdict_answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_NO_GPU);
 	} else {
@@ -141,6 +203,7 @@ int gq_decide_binding(struct gq_ledger *ledger, const struct gq_binding *binding
 		verdict->policy = gq_policy_ref(result.policy);
 		verdict->tenant = result.policy->tenants[result.tenant].name;
 		gq_verdict_answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_FITS);
+		verdict->ticket = result.ticket;
 		const struct gq_finding *refusal = gq_findings_enforced(&result.findings);
 		size_t n = refusal ? 1 : result.findings.n;
 		for (size_t i = 0; i < n; i++) {

@@ -7,14 +7,11 @@
 #include "base/clock.h"
 #include "quota/decision_internal.h"
 #include "quota/demand.h"
+#include "quota/entry.h"
 #include "quota/message.h"
 
 #define WATCH_WAIT_NS (5 * GQ_NS_PER_MS)
 #define PROBE_WAIT_NS (20 * GQ_NS_PER_MS)
-/* Attempts that no pod followed, before the next create is refused: of one owner, and of one user
- * whatever owners he names. */
-#define OWNER_ABSENT_MAX 2
-#define USER_ABSENT_MAX 8
 /* The world changed between matching and charging so often that somebody else should get a turn. */
 #define REVALIDATE_MAX 16
 
@@ -271,51 +268,13 @@ static bool lands_on_several(const struct view *view, const struct gq_parts *par
 
 /* ---- charging ---- */
 
-/* Who makes an attempt, and how many of his pods may be on their way. */
-struct maker {
-	struct gq_buf key;
-	unsigned most_absent; /* attempts that no pod followed, before the next is refused */
-	unsigned most_unseen; /* unseen ones before the next waits for the watch; 0 any number */
-};
-
-/* Anybody may write any owner into a pod, so what an owner's pods did counts for the one who wrote
- * it; and somebody who writes many owners has a bound of his own. Kubernetes' own controllers speak
- * for the owners that they name. */
-static int makers_print(const struct gq_create *create, struct maker makers[GQ_MAKERS])
-{
-	static const char controllers[] = "system:serviceaccount:kube-system:";
-	const struct gq_pod *pod = create->pod;
-	bool trusted = strncmp(create->user, controllers, sizeof controllers - 1) == 0;
-
-	makers[GQ_MAKER_OWNER] =
-	    (struct maker){.key = GQ_BUF_INIT(4096),
-			   .most_absent = OWNER_ABSENT_MAX,
-			   .most_unseen = pod->owner.uid[0] ? OWNER_ABSENT_MAX : 0};
-	makers[GQ_MAKER_USER] = (struct maker){.key = GQ_BUF_INIT(4096),
-					       .most_absent = USER_ABSENT_MAX,
-					       .most_unseen = USER_ABSENT_MAX};
-	gq_buf_printf(&makers[GQ_MAKER_OWNER].key, "owner %s %.1024s %.1024s", pod->namespace_,
-		      create->user, pod->owner.uid);
-	if (!trusted)
-		gq_buf_printf(&makers[GQ_MAKER_USER].key, "user %s %.1024s", pod->namespace_,
-			      create->user);
-	return makers[GQ_MAKER_OWNER].key.code ? makers[GQ_MAKER_OWNER].key.code
-					       : makers[GQ_MAKER_USER].key.code;
-}
-
-static void makers_done(struct maker (*makers)[GQ_MAKERS])
-{
-	for (int m = 0; m < GQ_MAKERS; m++)
-		gq_buf_done(&(*makers)[m].key);
-}
-
 /* Earlier attempts of the same maker that no pod followed. One that makes pods fast is held back
  * until its last ones were seen, so that pods which something after us refuses never hold more than
  * a few GPUs. Returns true when the verdict is made. */
 static bool check_attempts(struct gq_ledger *ledger, const struct gq_create *create,
-			   const struct maker *maker, struct gq_verdict *verdict)
+			   const struct gq_maker_key *maker, struct gq_verdict *verdict)
 {
-	struct gq_attempts attempts = gq_reserve_attempts(ledger, maker->key.data, create->now_ns);
+	struct gq_attempts attempts = gq_makers_attempts(ledger, maker->key.data, create->now_ns);
 
 	if (attempts.absent >= maker->most_absent) {
 		gq_explain_attempts(&verdict->message, create->pod, &attempts);
@@ -327,7 +286,7 @@ static bool check_attempts(struct gq_ledger *ledger, const struct gq_create *cre
 		return true;
 	}
 	if (maker->most_unseen && attempts.unseen >= maker->most_unseen) {
-		gq_reserve_hurry(ledger, maker->key.data, create->now_ns);
+		gq_makers_hurry(ledger, maker->key.data, create->now_ns);
 		gq_verdict_wait(verdict, WATCH_WAIT_NS);
 		return true;
 	}
@@ -335,7 +294,7 @@ static bool check_attempts(struct gq_ledger *ledger, const struct gq_create *cre
 }
 
 static bool check_makers(struct gq_ledger *ledger, const struct gq_create *create,
-			 const struct maker makers[GQ_MAKERS], struct gq_verdict *verdict)
+			 const struct gq_maker_key makers[GQ_MAKERS], struct gq_verdict *verdict)
 {
 	for (int m = 0; m < GQ_MAKERS; m++)
 		if (makers[m].key.len && check_attempts(ledger, create, &makers[m], verdict))
@@ -343,21 +302,29 @@ static bool check_makers(struct gq_ledger *ledger, const struct gq_create *creat
 	return false;
 }
 
-static int set_makers(struct gq_ledger *ledger, struct gq_charge *charge,
-		      const struct maker makers[GQ_MAKERS])
+/* What is worked out about a pod without the lock, and what is found with it. */
+struct proposal {
+	const struct gq_create *create;
+	const struct view *view;
+	struct gq_parts parts;
+	struct gq_maker_key makers[GQ_MAKERS];
+	struct gq_buf entry; /* its line in the journal */
+	struct gq_findings findings;
+	struct gq_facts facts;
+};
+
+static void proposal_done(struct proposal *proposal)
 {
-	for (int m = 0; m < GQ_MAKERS; m++)
-		if (makers[m].key.len &&
-		    gq_reserve_set_maker(ledger, charge, (enum gq_maker)m, makers[m].key.data))
-			return GQ_ENOMEM;
-	return 0;
+	gq_parts_done(&proposal->parts);
+	gq_makers_done(&proposal->makers);
+	gq_buf_done(&proposal->entry);
 }
 
 /* Makes the charge. 0 or GQ_ENOMEM, which leaves nothing behind. */
-static int charge_make(struct gq_ledger *ledger, const struct gq_create *create,
-		       struct gq_parts *parts, const struct maker makers[GQ_MAKERS],
-		       uint64_t *ret_ticket)
+static int charge_make(struct gq_ledger *ledger, struct proposal *proposal, uint64_t *ret_ticket)
 {
+	const struct gq_create *create = proposal->create;
+	struct gq_parts *parts = &proposal->parts;
 	struct gq_charge *charge = gq_ledger_charge_new(ledger, create->pod);
 
 	if (!charge)
@@ -365,7 +332,8 @@ static int charge_make(struct gq_ledger *ledger, const struct gq_create *create,
 	charge->answered_ns = create->now_ns;
 	charge->admitted_known = true;
 	gq_charge_admit(ledger, charge, parts);
-	if (set_makers(ledger, charge, makers) || gq_reserve_set_ticket(ledger, charge) ||
+	if (gq_makers_set(ledger, charge, proposal->makers) ||
+	    gq_reserve_set_ticket(ledger, charge, true) ||
 	    gq_reserve_set_request(ledger, charge, create->request_uid))
 		goto fail;
 	gq_ledger_uncount(ledger, charge->slot, create->now_ns);
@@ -378,6 +346,7 @@ static int charge_make(struct gq_ledger *ledger, const struct gq_create *create,
 	gq_ledger_count(ledger, charge->slot, create->now_ns);
 	if (code)
 		goto fail;
+	gq_unseen_add(ledger, charge, &proposal->entry);
 	*ret_ticket = charge->ticket;
 	return 0;
 fail:
@@ -413,17 +382,31 @@ static bool check_again(struct gq_ledger *ledger, const struct gq_create *create
 
 enum outcome { OUTCOME_DONE, OUTCOME_AGAIN, OUTCOME_NOMEM };
 
-/* The part of a decision that needs the lock: does it fit, and the charge. The words are printed by
- * the caller from facts (refused: facts->finding is set) and findings (not enforced). */
-static enum outcome decide_locked(struct gq_ledger *ledger, const struct gq_create *create,
-				  const struct view *view, struct gq_parts *parts,
-				  const struct maker makers[GQ_MAKERS], struct gq_verdict *verdict,
-				  struct gq_findings *findings, struct gq_facts *facts)
+static bool check_room(struct gq_ledger *ledger, const struct proposal *proposal,
+		       const struct gq_ns *ns, struct gq_verdict *verdict)
 {
-	const struct gq_pod *pod = create->pod;
-	int tenant = view->assign.tenant;
+	const struct gq_buf *entry = &proposal->entry;
+	enum gq_room room = gq_unseen_room(ledger, ns, gq_unseen_cost(entry->data, entry->len));
 
-	if (ledger->generation != view->generation)
+	if (room == GQ_ROOM)
+		return true;
+	(void)gq_verdict_no_room(verdict, room);
+	return false;
+}
+
+/* The part of a decision that needs the lock: does it fit, and the charge. The words are printed by
+ * the caller from the proposal's facts (refused: facts.finding is set) and findings (not enforced).
+ */
+static enum outcome decide_locked(struct gq_ledger *ledger, struct proposal *proposal,
+				  struct gq_verdict *verdict)
+{
+	const struct gq_create *create = proposal->create;
+	const struct gq_pod *pod = create->pod;
+	const struct gq_parts *parts = &proposal->parts;
+	struct gq_findings *findings = &proposal->findings;
+	int tenant = proposal->view->assign.tenant;
+
+	if (ledger->generation != proposal->view->generation)
 		return OUTCOME_AGAIN;
 	if (check_again(ledger, create, verdict))
 		return OUTCOME_DONE;
@@ -434,15 +417,16 @@ static enum outcome decide_locked(struct gq_ledger *ledger, const struct gq_crea
 	const struct gq_finding *refusal = gq_findings_enforced(findings);
 	if (refusal) {
 		gq_fit_facts(ledger, ledger->cur, ns, slot, tenant, pod, parts, refusal,
-			     create->wall_s, facts);
+			     create->wall_s, &proposal->facts);
 		gq_verdict_answer(verdict, GQ_VERDICT_DENY, gq_finding_reason(refusal));
 		return OUTCOME_DONE;
 	}
-	bool enforced = strictest_mode(view->policy, tenant) == GQ_MODE_ENFORCE;
+	bool enforced = strictest_mode(proposal->view->policy, tenant) == GQ_MODE_ENFORCE;
 	if (parts->n > 0 && !create->dry_run) {
-		if (enforced && check_makers(ledger, create, makers, verdict))
+		if ((enforced && check_makers(ledger, create, proposal->makers, verdict)) ||
+		    !check_room(ledger, proposal, ns, verdict))
 			return OUTCOME_DONE;
-		if (charge_make(ledger, create, parts, makers, &verdict->ticket))
+		if (charge_make(ledger, proposal, &verdict->ticket))
 			return OUTCOME_NOMEM;
 	}
 	gq_verdict_answer(verdict, GQ_VERDICT_ALLOW,
@@ -476,30 +460,40 @@ static enum outcome decide_in_view(struct gq_ledger *ledger, const struct gq_cre
 					 .snapshot = view->snapshot,
 					 .pod = create->pod,
 					 .namespace_ = create->pod->namespace_};
-	struct maker makers[GQ_MAKERS] GQ_CLEANUP(makers_done);
-	struct gq_parts parts GQ_CLEANUP(gq_parts_done) = {0};
+	struct proposal proposal GQ_CLEANUP(proposal_done) = {
+	    .create = create,
+	    .view = view,
+	    .entry = GQ_BUF_INIT(GQ_ENTRY_MAX_BYTES),
+	    .facts = {.other_class = GQ_CLASS_NONE}};
 	struct gq_candidates candidates;
-	struct gq_findings findings = {0};
-	struct gq_facts facts = {.other_class = GQ_CLASS_NONE};
 
 	gq_node_snapshot_match(view->snapshot, create->pod, &candidates);
-	if (makers_print(create, makers) ||
-	    gq_parts_compute(view->policy, create->pod, &candidates, &parts))
+	if (gq_makers_print(create->pod, create->user, proposal.makers) ||
+	    gq_parts_compute(view->policy, create->pod, &candidates, &proposal.parts))
 		return OUTCOME_NOMEM;
-	if (check_pod_limits(view, create->pod, &parts, verdict))
+	if (check_pod_limits(view, create->pod, &proposal.parts, verdict))
 		return OUTCOME_DONE;
-	if (view->policy->ambiguous_deny && lands_on_several(view, &parts)) {
-		gq_explain_ambiguous_class(&verdict->message, &about, view->assign.tenant, &parts);
+	if (view->policy->ambiguous_deny && lands_on_several(view, &proposal.parts)) {
+		gq_explain_ambiguous_class(&verdict->message, &about, view->assign.tenant,
+					   &proposal.parts);
 		if (gq_verdict_refuse(verdict, view->policy->tenants[view->assign.tenant].mode,
 				      GQ_REASON_AMBIGUOUS_CLASS))
 			return OUTCOME_DONE;
 	}
+	int code = gq_entry_print(&proposal.entry, create->pod, create->user, NULL);
+	if (code == GQ_ETOOBIG) {
+		gq_explain_too_big(&verdict->message);
+		gq_verdict_answer(verdict, GQ_VERDICT_DENY, GQ_REASON_UNSUPPORTED);
+		return OUTCOME_DONE;
+	}
+	if (code)
+		return OUTCOME_NOMEM;
 	gq_ledger_lock(ledger);
-	enum outcome outcome =
-	    decide_locked(ledger, create, view, &parts, makers, verdict, &findings, &facts);
+	enum outcome outcome = decide_locked(ledger, &proposal, verdict);
 	gq_ledger_unlock(ledger);
 	if (outcome == OUTCOME_DONE)
-		print_findings(&about, view->assign.tenant, &findings, &facts, verdict);
+		print_findings(&about, view->assign.tenant, &proposal.findings, &proposal.facts,
+			       verdict);
 	return outcome;
 }
 

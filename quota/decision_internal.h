@@ -87,6 +87,8 @@ void gq_fit_facts(const struct gq_ledger *ledger, const struct gq_book *book,
 int gq_verdict_answer(struct gq_verdict *verdict, enum gq_verdict_kind kind, enum gq_reason reason);
 int gq_verdict_unavailable(struct gq_verdict *verdict, enum gq_reason reason);
 int gq_verdict_wait(struct gq_verdict *verdict, int64_t wait_ns);
+/* Nothing that the journal must hold can be granted. */
+int gq_verdict_no_room(struct gq_verdict *verdict, enum gq_room room);
 /* A refusal in the mode of whoever makes it: refused, warned about, or only noted. The text is in
  * verdict->message. Returns whether the pod is refused. */
 bool gq_verdict_refuse(struct gq_verdict *verdict, enum gq_mode mode, enum gq_reason reason);
@@ -122,6 +124,8 @@ void gq_explain_finding(struct gq_buf *out, const struct gq_explain *about,
 /* One line of at most 120 characters or so, for a warning. */
 void gq_explain_short(struct gq_buf *out, const struct gq_explain *about,
 		      const struct gq_finding *finding, int tenant);
+/* The pod's constraints are longer than a line of the journal may be. */
+void gq_explain_too_big(struct gq_buf *out);
 void gq_explain_problem(struct gq_buf *out, const struct gq_pod *pod);
 void gq_explain_pod_limit(struct gq_buf *out, const char *tenant, int64_t limit_shares,
 			  int64_t asks_shares);

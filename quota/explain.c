@@ -211,6 +211,11 @@ void gq_explain_short(struct gq_buf *out, const struct gq_explain *about,
 		print_over(out, about, finding, tenant);
 }
 
+void gq_explain_too_big(struct gq_buf *out)
+{
+	gq_message_print(out, GQ_LOCALE_EN, GQ_MSG_TOO_BIG, NULL, 0);
+}
+
 void gq_explain_problem(struct gq_buf *out, const struct gq_pod *pod)
 {
 	const struct gq_pod_problem *p = &pod->problem;

@@ -25,6 +25,7 @@ struct gq_ledger *gq_ledger_new(const struct gq_ledger_options *options)
 	if (!ledger)
 		return NULL;
 	ledger->ttl_ns = options->reservation_ttl_ns ? options->reservation_ttl_ns : DEFAULT_TTL_NS;
+	ledger->deciding = true;
 	gq_lock_init(&ledger->lock, GQ_RANK_LEDGER);
 	gq_lock_init(&ledger->turn, GQ_RANK_LEDGER_TURN);
 	gq_lock_init(&ledger->build_lock, GQ_RANK_LEDGER_BUILD);
@@ -39,8 +40,9 @@ struct gq_ledger *gq_ledger_new(const struct gq_ledger_options *options)
 	ledger->namespaces = gq_map_new();
 	ledger->nodes = gq_map_new();
 	ledger->owners = gq_map_new();
-	if (!ledger->charges || !ledger->tickets || !ledger->requests || !ledger->slots ||
-	    !ledger->namespaces || !ledger->nodes || !ledger->owners) {
+	if (gq_unseen_init(ledger, options->note_ended) || !ledger->charges || !ledger->tickets ||
+	    !ledger->requests || !ledger->slots || !ledger->namespaces || !ledger->nodes ||
+	    !ledger->owners) {
 		gq_ledger_free(ledger);
 		return NULL;
 	}
@@ -113,6 +115,8 @@ static void slot_drop_unused(struct gq_ledger *ledger, struct gq_slot *slot)
 		return;
 	if (ledger->slot_cursor == &slot->in_all)
 		ledger->slot_cursor = slot->in_all.next;
+	if (ledger->verify_cursor == &slot->in_all)
+		ledger->verify_cursor = slot->in_all.next;
 	gq_list_remove(&slot->in_all);
 	gq_list_remove(&slot->in_ns);
 	gq_map_remove(ledger->slots, slot->key, strlen(slot->key));
@@ -281,8 +285,10 @@ struct gq_charge *gq_ledger_charge_new(struct gq_ledger *ledger, const struct gq
 	charge->state = GQ_STATE_RESERVED;
 	charge->slot = slot;
 	charge->list_epoch = ledger->epoch[GQ_PODS];
+	charge->verify_epoch = ledger->verify_epoch;
 	gq_list_init(&charge->in_node);
 	gq_list_init(&charge->waiting);
+	gq_list_init(&charge->in_unseen);
 	gq_list_append(&slot->charges, &charge->in_slot);
 	ledger->by_state[GQ_STATE_RESERVED]++;
 	return charge;
@@ -295,6 +301,7 @@ static void charge_free(struct gq_charge *charge)
 	gq_parts_done(&charge->parts[1]);
 	free(charge->bind_node);
 	free(charge->request_uid);
+	free(charge->entry);
 	free(charge);
 }
 
@@ -317,7 +324,8 @@ void gq_ledger_charge_remove(struct gq_ledger *ledger, struct gq_charge *charge,
 	gq_ledger_count(ledger, slot, now_ns);
 	free(charge->bind_node);
 	charge->bind_node = NULL;
-	gq_reserve_settle(ledger, charge);
+	charge->entry_binds = false;
+	gq_reserve_settle(ledger, charge, now_ns);
 	charge_leave_node(ledger, charge);
 	gq_map_remove(ledger->charges, charge->pod->uid, strlen(charge->pod->uid));
 	ledger->by_state[charge->state]--;
@@ -401,7 +409,22 @@ void gq_charge_admit(const struct gq_ledger *ledger, struct gq_charge *charge,
 	}
 }
 
-static enum gq_charge_state seen_state(const struct gq_pod *pod)
+void gq_charge_admit_parts(const struct gq_ledger *ledger, struct gq_charge *charge)
+{
+	const struct gq_book *const books[] = {ledger->cur, ledger->next};
+
+	if (!ledger->synced || !(ledger->cur || ledger->next))
+		return;
+	for (size_t b = 0; b < 2; b++) {
+		const struct gq_parts *parts = books[b] ? &charge->parts[books[b]->bank] : NULL;
+		for (size_t i = 0; parts && i < parts->n; i++)
+			gq_class_set_add(&charge->admitted[books[b]->bank],
+					 parts->items[i].class_id);
+	}
+	charge->admitted_known = true;
+}
+
+enum gq_charge_state gq_ledger_seen_state(const struct gq_pod *pod)
 {
 	if (pod->terminating)
 		return GQ_STATE_TERMINATING;
@@ -442,10 +465,11 @@ static int charge_update(struct gq_ledger *ledger, struct gq_charge *charge,
 	charge->pod = gq_pod_ref(pod);
 	(void)gq_map_put(ledger->charges, pod->uid, strlen(pod->uid), charge, NULL);
 	gq_pod_unref(old);
-	gq_ledger_state_set(ledger, charge, seen_state(pod));
+	gq_ledger_state_set(ledger, charge, gq_ledger_seen_state(pod));
 	if (pod->node_name[0]) {
 		free(charge->bind_node);
 		charge->bind_node = NULL;
+		charge->entry_binds = false;
 	}
 	return 0;
 }
@@ -453,8 +477,7 @@ static int charge_update(struct gq_ledger *ledger, struct gq_charge *charge,
 int gq_ledger_pod_update(struct gq_ledger *ledger, const struct gq_pod *pod, int64_t now_ns)
 {
 	struct gq_charge *charge = gq_map_get(ledger->charges, pod->uid, strlen(pod->uid));
-	bool holds = gq_pod_asks_for_gpu(pod) && pod->phase != GQ_POD_SUCCEEDED &&
-		     pod->phase != GQ_POD_FAILED;
+	bool holds = gq_pod_holds(pod);
 
 	if (charge && (!holds || strcmp(charge->pod->name, pod->name) != 0 ||
 		       strcmp(charge->pod->namespace_, pod->namespace_) != 0)) {
@@ -473,20 +496,38 @@ int gq_ledger_pod_update(struct gq_ledger *ledger, const struct gq_pod *pod, int
 	gq_ledger_count(ledger, charge->slot, now_ns);
 	if (code && fresh)
 		gq_ledger_charge_remove(ledger, charge, now_ns);
+	else if (!code && !charge->admitted_known)
+		gq_charge_admit_parts(ledger, charge);
 	return code;
+}
+
+/* A decision charges every GPU pod in a namespace of a tenant, and none elsewhere. */
+static bool was_unasked(const struct gq_ledger *ledger, const struct gq_charge *charge)
+{
+	return ledger->synced && ledger->deciding && ledger->cur &&
+	       charge->slot->ns->assign[ledger->cur->bank].tenant >= 0;
+}
+
+void gq_ledger_charge_watched(struct gq_ledger *ledger, struct gq_charge *charge, bool known,
+			      int64_t now_ns)
+{
+	if (!known)
+		charge->unasked = was_unasked(ledger, charge);
+	charge->list_epoch = ledger->epoch[GQ_PODS];
+	charge->watched = true;
+	gq_reserve_settle(ledger, charge, now_ns);
 }
 
 int gq_ledger_pod_seen(struct gq_ledger *ledger, const struct gq_pod *pod, int64_t now_ns,
 		       struct gq_err *err)
 {
 	gq_ledger_lock(ledger);
+	bool known = gq_map_get(ledger->charges, pod->uid, strlen(pod->uid));
+	gq_verify_heard(ledger, pod->uid);
 	int code = gq_ledger_pod_update(ledger, pod, now_ns);
 	struct gq_charge *charge = gq_map_get(ledger->charges, pod->uid, strlen(pod->uid));
-	if (charge) {
-		charge->list_epoch = ledger->epoch[GQ_PODS];
-		charge->watched = true;
-		gq_reserve_settle(ledger, charge);
-	}
+	if (charge)
+		gq_ledger_charge_watched(ledger, charge, known, now_ns);
 	gq_ledger_unlock(ledger);
 	return code ? gq_fail(err, code, "out of memory for pod %s/%s", pod->namespace_, pod->name)
 		    : 0;
@@ -495,7 +536,11 @@ int gq_ledger_pod_seen(struct gq_ledger *ledger, const struct gq_pod *pod, int64
 void gq_ledger_pod_gone(struct gq_ledger *ledger, const char *uid, int64_t now_ns)
 {
 	gq_ledger_lock(ledger);
+	gq_verify_heard(ledger, uid);
 	struct gq_charge *charge = gq_map_get(ledger->charges, uid, strlen(uid));
+	/* Its kubelet would have said first that its containers have ended. */
+	if (charge && charge->watched && charge->node)
+		ledger->forced_deletions++;
 	if (charge)
 		gq_ledger_charge_remove(ledger, charge, now_ns);
 	gq_ledger_unlock(ledger);
@@ -594,16 +639,21 @@ struct gq_policy *gq_ledger_policy(struct gq_ledger *ledger)
 	return policy;
 }
 
-int gq_ledger_recount(struct gq_ledger *ledger, int64_t now_ns, unsigned *ret_drift,
-		      struct gq_err *err)
-{
-	return gq_ledger_rebuild(ledger, NULL, now_ns, ret_drift, err);
-}
-
 void gq_ledger_set_synced(struct gq_ledger *ledger)
 {
+	gq_lock_take(&ledger->build_lock);
 	gq_ledger_lock(ledger);
 	ledger->synced = true;
+	if (ledger->cur)
+		gq_ledger_admit_seen(ledger);
+	gq_ledger_unlock(ledger);
+	gq_lock_release(&ledger->build_lock);
+}
+
+void gq_ledger_set_deciding(struct gq_ledger *ledger, bool deciding)
+{
+	gq_ledger_lock(ledger);
+	ledger->deciding = deciding;
 	gq_ledger_unlock(ledger);
 }
 
@@ -636,6 +686,7 @@ void gq_ledger_free(struct gq_ledger *ledger)
 		gq_list_remove(&entry->in_all);
 		node_entry_free(entry);
 	}
+	gq_verify_free(ledger->verify);
 	gq_book_free(ledger->cur);
 	gq_map_free(ledger->charges);
 	gq_map_free(ledger->tickets);
@@ -644,6 +695,7 @@ void gq_ledger_free(struct gq_ledger *ledger)
 	gq_map_free(ledger->namespaces);
 	gq_map_free(ledger->nodes);
 	gq_map_free(ledger->owners);
+	free(ledger->ended);
 	gq_lock_done(&ledger->build_lock);
 	gq_lock_done(&ledger->turn);
 	gq_lock_done(&ledger->lock);

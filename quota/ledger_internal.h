@@ -8,8 +8,9 @@
 
 /* The ledger's inside, shared by ledger.c (pods and nodes as they come), book.c (totals against
  * limits), tenancy.c (namespaces and which tenant they belong to), rebuild.c (counting anew aside),
- * reserve.c (reservations and how they end), usage.c and decision.c. Everything here is guarded by
- * ledger.lock unless it says otherwise. */
+ * drift.c (what was wrong), verify.c (a list of pods held against it), reserve.c (reservations and
+ * how they end), usage.c and decision.c. Everything here is guarded by ledger.lock unless it says
+ * otherwise. */
 
 /* No single pod adds more than this to a total, so that 64 bits hold any sum and GQ_UNLIMITED,
  * which can't be taken back out of a sum, never gets into one. 2^46 shares are 13 million GPUs. */
@@ -60,6 +61,10 @@ struct gq_book_limit {
 	struct gq_count used;
 	double bound_share_s; /* shares bound, integrated over time */
 	int64_t bound_since_ns;
+	uint64_t drift_total;
+	/* While something wrong is repaired: a charge in it was wrong; its total before. */
+	bool drifted;
+	struct gq_amount was;
 };
 
 struct gq_book_tenant {
@@ -123,7 +128,7 @@ struct gq_charge {
 	const struct gq_pod *pod; /* reference */
 	enum gq_charge_state state;
 	bool proposed;   /* RESERVED, and its ticket is not committed yet */
-	uint64_t ticket; /* 0: none open */
+	uint64_t ticket; /* of its creation, or of a binding; 0: none open */
 	struct gq_slot *slot;
 	struct gq_list in_slot;
 	struct gq_list in_node;                /* of the node it is bound to */
@@ -135,19 +140,27 @@ struct gq_charge {
 	struct gq_node_entry *node; /* of pod->node_name, or NULL */
 	char *bind_node;            /* a binding was allowed and not seen yet */
 	char *request_uid;          /* of the review that reserved it, while it is reserved */
+	/* Its line in the journal, and what that costs there, while it is in ledger.unseen. */
+	char *entry;
+	bool entry_binds; /* it names bind_node */
+	size_t entry_len, entry_cost;
+	struct gq_list in_unseen;
 	/* Leaf classes that its creation, or a binding, was allowed for: its selectors, tolerations
-	 * and the nodes may lead it to others since. By ids of each book's classes. Not known for a
-	 * pod that the watch showed first. */
+	 * and the nodes may lead it to others since. By ids of each book's classes. For a pod that
+	 * the watch showed first, those that it might land on then. */
 	struct gq_class_set admitted[2];
 	bool admitted_known;
 	int64_t answered_ns;    /* last answer that allowed it (or its binding) */
 	int64_t probe_after_ns; /* next time to ask the API server */
 	bool probing;
 	bool found_absent; /* a GET begun after the grace did not show it */
+	bool unasked;      /* see struct gq_usage_holder */
 	bool watched;      /* the watch has shown it, and will tell its end */
 	int64_t found_ns;  /* when the GET began that has shown it */
 	bool hurried;      /* was asked about early, since somebody waits for the answer */
 	uint64_t list_epoch;
+	uint64_t verify_epoch; /* the verification whose list has shown it, or that it is younger
+				  than */
 };
 
 /* One namespace and name. Its charges count as the largest, since only one of them can exist. */
@@ -205,6 +218,7 @@ struct gq_ledger {
 	struct gq_lock build_lock;
 	int64_t ttl_ns;
 	bool synced;
+	bool deciding;
 	struct gq_book *cur;  /* NULL: no policy yet */
 	struct gq_book *next; /* being built */
 	/* Changes when an assignment, the snapshot or the book does: what was worked out without
@@ -226,6 +240,15 @@ struct gq_ledger {
 	struct gq_list all_namespaces;
 	struct gq_list all_nodes;
 	struct gq_list waiting;
+	/* What the journal must hold: reservations that were not seen, and bindings not seen that
+	 * charge more than their pod was allowed for. */
+	struct gq_list unseen;
+	size_t n_unseen, unseen_cost;
+	uint64_t unseen_version; /* changes with the set */
+	bool hold_grants;        /* the store can't vouch for any */
+	bool watch_lags;
+	struct gq_ended *ended; /* the last reservations that ended, or NULL: nobody asks */
+	size_t n_ended;
 	/* Where the one walk over each list (under build_lock) goes on; removals step it forward.
 	 */
 	struct gq_list *slot_cursor;
@@ -233,7 +256,12 @@ struct gq_ledger {
 	struct gq_list *node_cursor;
 	uint64_t build;         /* number of the latest build */
 	const int *class_moves; /* while next is built: ids of cur's classes -> next's, -1 none */
+	struct gq_drift *drift; /* while a recount builds next: what it finds; else NULL */
 	size_t by_state[GQ_STATES];
+	uint64_t forced_deletions;
+	struct gq_verify *verify; /* NULL: no list is held against the ledger */
+	uint64_t verify_epoch;
+	struct gq_list *verify_cursor; /* as slot_cursor, without build_lock */
 };
 
 /* Whoever waits for the lock holds the turn, so that one who lets the lock go and takes it again at
@@ -318,26 +346,55 @@ struct gq_charge *gq_ledger_charge_new(struct gq_ledger *ledger, const struct gq
 void gq_ledger_charge_remove(struct gq_ledger *ledger, struct gq_charge *charge, int64_t now_ns);
 void gq_ledger_state_set(struct gq_ledger *ledger, struct gq_charge *charge,
 			 enum gq_charge_state state);
+/* What a charge is whose pod was seen so. */
+enum gq_charge_state gq_ledger_seen_state(const struct gq_pod *pod);
+/* From now on it is the watch's to tell the pod's end. known: it was charged before. */
+void gq_ledger_charge_watched(struct gq_ledger *ledger, struct gq_charge *charge, bool known,
+			      int64_t now_ns);
 /* The body of gq_ledger_pod_seen(), with the lock held. */
 int gq_ledger_pod_update(struct gq_ledger *ledger, const struct gq_pod *pod, int64_t now_ns);
 
 /* Notes, under every book, that the charge was allowed for these classes of the one in force. */
 void gq_charge_admit(const struct gq_ledger *ledger, struct gq_charge *charge,
 		     const struct gq_parts *parts);
+/* The same for whatever it is charged for now. Does nothing before anything can be decided: then
+ * all that is there is taken together, once that is so. */
+void gq_charge_admit_parts(const struct gq_ledger *ledger, struct gq_charge *charge);
 
 /* ---- rebuild.c ---- */
 
 /* Counts everything anew under policy and the present nodes (under those in force for NULL), aside,
- * and swaps it in. ret_drift (may be NULL): limits whose totals differed from the ones replaced;
- * only meaningful when the policy did not change. Takes build_lock, then lock, in slices. */
+ * and swaps it in. drift (NULL: not asked for): what differed is noted there; only without a
+ * policy. Takes build_lock, then lock, in slices. */
 int gq_ledger_rebuild(struct gq_ledger *ledger, const struct gq_policy *policy, int64_t now_ns,
-		      unsigned *ret_drift, struct gq_err *err);
+		      struct gq_drift *drift, struct gq_err *err);
 /* The same with build_lock held. */
 int gq_ledger_rebuild_held(struct gq_ledger *ledger, const struct gq_policy *policy, int64_t now_ns,
-			   unsigned *ret_drift, struct gq_err *err);
+			   struct gq_drift *drift, struct gq_err *err);
+
+/* Takes what every charge without `admitted` may land on now as what it was allowed for. With
+ * build_lock and lock held, which is let go between slices. */
+void gq_ledger_admit_seen(struct gq_ledger *ledger);
 
 /* How many slots are worked on before the lock is let go for others. */
 #define GQ_SLICE 64
+
+/* ---- drift.c ---- */
+
+/* Holds what a slot's charges were in the book in force against what they are in the one that is
+ * built: notes pods that differ, marks limits of next, and puts states right. */
+void gq_drift_check_slot(struct gq_ledger *ledger, const struct gq_slot *slot);
+/* The limit was found wrong: counts that, and notes what it had less what it has. */
+void gq_drift_count(struct gq_drift *drift, const struct gq_book *book,
+		    const struct gq_book_tenant *tenant, struct gq_book_limit *limit,
+		    struct gq_amount had, struct gq_amount has);
+void gq_drift_note_pod(struct gq_drift *drift, const struct gq_pod *pod);
+
+/* ---- verify.c ---- */
+
+/* The watch has told of the pod. */
+void gq_verify_heard(struct gq_ledger *ledger, const char *uid);
+void gq_verify_free(struct gq_verify *verify);
 
 /* ---- reserve.c ---- */
 
@@ -345,23 +402,74 @@ int gq_ledger_rebuild_held(struct gq_ledger *ledger, const struct gq_policy *pol
 void gq_reserve_wait(struct gq_ledger *ledger, struct gq_charge *charge, int64_t now_ns);
 /* The watch showed the pod, or it is gone: it waits for nothing any more but, with a bind_node, for
  * being seen there. */
-void gq_reserve_settle(struct gq_ledger *ledger, struct gq_charge *charge);
-/* Files the charge under one who made the attempt. 0 or GQ_ENOMEM. */
-int gq_reserve_set_maker(struct gq_ledger *ledger, struct gq_charge *charge, enum gq_maker maker,
-			 const char *key);
-int gq_reserve_set_ticket(struct gq_ledger *ledger, struct gq_charge *charge);
+void gq_reserve_settle(struct gq_ledger *ledger, struct gq_charge *charge, int64_t now_ns);
+/* Charges what the pod counts as on the node besides, until it is seen there. GQ_ENOMEM changes
+ * nothing. */
+int gq_reserve_bind(struct gq_ledger *ledger, struct gq_charge *charge, const char *node,
+		    int64_t now_ns);
+/* Undoes that. */
+int gq_reserve_unbind(struct gq_ledger *ledger, struct gq_charge *charge, int64_t now_ns);
+/* proposed: it is of the charge's creation, which an abort takes back whole. */
+int gq_reserve_set_ticket(struct gq_ledger *ledger, struct gq_charge *charge, bool proposed);
+void gq_reserve_close_ticket(struct gq_ledger *ledger, struct gq_charge *charge);
 int gq_reserve_set_request(struct gq_ledger *ledger, struct gq_charge *charge, const char *uid);
 
-/* What earlier attempts of an owner say about its next one. */
+/* ---- unseen.c ---- */
+
+enum gq_room {
+	GQ_ROOM,
+	GQ_ROOM_FULL,
+	GQ_ROOM_HELD, /* nothing at all is granted */
+	GQ_ROOM_WATCH_LAGS,
+};
+/* Whether something may be granted that costs so much in the journal. ns: whose tenant asks, NULL
+ * none. */
+enum gq_room gq_unseen_room(const struct gq_ledger *ledger, const struct gq_ns *ns, size_t cost);
+int gq_unseen_init(struct gq_ledger *ledger, bool note_ended);
+/* What a line costs in the journal, which is JSON in a string of JSON. */
+size_t gq_unseen_cost(const char *line, size_t len);
+/* The journal must hold the charge from now on, by this line, which is taken out of its buffer; it
+ * takes the place of an earlier one. */
+void gq_unseen_add(struct gq_ledger *ledger, struct gq_charge *charge, struct gq_buf *line);
+/* It need not any more. */
+void gq_unseen_remove(struct gq_ledger *ledger, struct gq_charge *charge);
+/* Tells whoever asked for it that the reservation is over. */
+void gq_unseen_ended(struct gq_ledger *ledger, const struct gq_charge *charge, bool seen,
+		     int64_t now_ns);
+
+/* ---- makers.c ---- */
+
+/* A pod that was stored is seen long before that; one that was not may have been refused by
+ * something after us. */
+#define GQ_SEEN_GRACE_NS (2 * GQ_NS_PER_S)
+
+/* Who makes an attempt, and how many of his pods may be on their way. */
+struct gq_maker_key {
+	struct gq_buf key;    /* empty: nobody is counted */
+	unsigned most_absent; /* attempts that no pod followed, before the next is refused */
+	unsigned most_unseen; /* unseen ones before the next waits for the watch; 0 any number */
+};
+/* Any thread, no lock. 0 or GQ_ENOMEM; either way gq_makers_done() empties it. */
+int gq_makers_print(const struct gq_pod *pod, const char *user,
+		    struct gq_maker_key makers[GQ_MAKERS]);
+void gq_makers_done(struct gq_maker_key (*makers)[GQ_MAKERS]);
+/* Files the charge under those who made the attempt. 0 or GQ_ENOMEM. */
+int gq_makers_set(struct gq_ledger *ledger, struct gq_charge *charge,
+		  const struct gq_maker_key makers[GQ_MAKERS]);
+/* It was answered, perhaps again: the youngest attempt now. */
+void gq_makers_answered(struct gq_charge *charge);
+/* Its pod was seen, or will never be. */
+void gq_makers_leave(struct gq_ledger *ledger, struct gq_charge *charge);
+
+/* What earlier attempts of a maker say about its next one. */
 struct gq_attempts {
 	unsigned unseen;  /* reservations whose pod was not seen */
 	unsigned old;     /* of these, older than the grace */
 	unsigned absent;  /* of the old ones, not shown by a GET either */
 	int seconds_left; /* until the first of them can be given back */
 };
-struct gq_attempts gq_reserve_attempts(struct gq_ledger *ledger, const char *owner_key,
-				       int64_t now_ns);
-/* Somebody waits for the owner's unseen pods: asks about them soon. */
-void gq_reserve_hurry(struct gq_ledger *ledger, const char *owner_key, int64_t now_ns);
+struct gq_attempts gq_makers_attempts(struct gq_ledger *ledger, const char *key, int64_t now_ns);
+/* Somebody waits for the maker's unseen pods: asks about them soon. */
+void gq_makers_hurry(struct gq_ledger *ledger, const char *key, int64_t now_ns);
 
 #endif

@@ -71,6 +71,9 @@ static const char *const english[GQ_MSG_COUNT] = {
     [GQ_MSG_BAD_QUANTITY] =
 	"{container} asks for {name}: {value}, which cannot be counted ({detail}), so the pod is "
 	"refused: write a whole number of 0 or more.",
+    [GQ_MSG_TOO_BIG] =
+	"The pod's node selector, node affinity, tolerations and GPU requests are longer than "
+	"gpuquota keeps of one pod (16 KiB), so it is refused: shorten them.",
     [GQ_MSG_CLAIM] =
 	"The resource claim {claim} asks for a device of class {device_class}, which may be a GPU, "
 	"and gpuquota cannot count claims in this version, so the pod is refused: ask for "
@@ -109,6 +112,19 @@ static const char *const english[GQ_MSG_COUNT] = {
     [GQ_MSG_NOT_SYNCED] =
 	"gpuquota has not read the cluster's nodes, pods and policy to the end yet and decides "
 	"nothing before: try again in a few seconds.",
+    [GQ_MSG_NOT_LEADER] =
+	"This replica of gpuquota does not lead and decides nothing: try again, the Service leads "
+	"to the one that does.",
+    [GQ_MSG_JOURNAL] =
+	"gpuquota cannot note reservations safely at the moment, so it makes none: try again in a "
+	"few seconds. Whoever runs the cluster finds why in its log and in the ConfigMap "
+	"gpuquota-status.",
+    [GQ_MSG_JOURNAL_FULL] =
+	"Too many allowed pods of the tenant have not appeared yet, so no further one is allowed "
+	"now: try again in a few seconds.",
+    [GQ_MSG_WATCH_LAGS] =
+	"What gpuquota sees of the cluster's pods is more than five seconds old, so it allows no "
+	"further one until it has caught up: try again in a few seconds.",
     [GQ_MSG_OVERLOADED] = "gpuquota has more requests waiting than it takes, so this one was not "
 			  "decided and nothing is reserved: try again in a few seconds.",
     [GQ_MSG_TOO_LATE] = "The time that the API server gave for this answer was over before a "

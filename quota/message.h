@@ -57,6 +57,7 @@ enum gq_locale { GQ_LOCALE_EN, GQ_LOCALE_COUNT };
 	X(UNSUPPORTED_RESOURCE, "container name detail")                                           \
 	X(UNSUPPORTED_ANNOTATION, "name detail")                                                   \
 	X(BAD_QUANTITY, "container name value detail")                                             \
+	X(TOO_BIG, "")                                                                             \
 	X(CLAIM, "claim device_class")                                                             \
 	X(CLAIM_UNREADABLE, "claim detail")                                                        \
 	X(CLASS_UNREADABLE, "claim device_class")                                                  \
@@ -69,6 +70,10 @@ enum gq_locale { GQ_LOCALE_EN, GQ_LOCALE_COUNT };
 	X(POLICY_NO_KEY, "key")                                                                    \
 	/* answers to the API server itself */                                                     \
 	X(NOT_SYNCED, "")                                                                          \
+	X(NOT_LEADER, "")                                                                          \
+	X(JOURNAL, "")                                                                             \
+	X(JOURNAL_FULL, "")                                                                        \
+	X(WATCH_LAGS, "")                                                                          \
 	X(OVERLOADED, "")                                                                          \
 	X(TOO_LATE, "")                                                                            \
 	X(BAD_REVIEW, "detail")                                                                    \

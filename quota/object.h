@@ -146,6 +146,18 @@ static inline bool gq_pod_asks_for_gpu(const struct gq_pod *pod)
 	       pod->problem.kind != GQ_PROBLEM_NONE;
 }
 
+/* Whether a pod that exists in this state is charged. */
+static inline bool gq_pod_holds(const struct gq_pod *pod)
+{
+	return gq_pod_asks_for_gpu(pod) && pod->phase != GQ_POD_SUCCEEDED &&
+	       pod->phase != GQ_POD_FAILED;
+}
+
+/* Of gpuquota's own pods: which one leads, and what a new leader waits to see again. */
+#define GQ_LEADER_LABEL "gpuquota.io/leader"
+#define GQ_BARRIER_ANNOTATION "gpuquota.io/barrier"
+
+/* What gq_pod_decode() reads, and the two above. */
 extern const struct gq_json_keep gq_pod_keep[];
 
 /* json: a pruned Pod, len bytes. default_namespace: taken when metadata.namespace is absent (in an

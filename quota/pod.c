@@ -29,13 +29,16 @@ static const struct gq_json_keep keep_claim[] = {{"name", NULL},
 static const struct gq_json_keep keep_owner[] = {
     {"kind", NULL}, {"name", NULL}, {"uid", NULL}, {"controller", NULL}, GQ_JSON_KEEP_END};
 #define KEEP_ANNOTATION(key, detail) {key, NULL},
-static const struct gq_json_keep keep_annotations[] = {GQ_GPU_ANNOTATIONS(KEEP_ANNOTATION)
-							   GQ_JSON_KEEP_END};
+/* Two that are not decoded: by them our own replicas find each other. */
+static const struct gq_json_keep keep_annotations[] = {
+    GQ_GPU_ANNOTATIONS(KEEP_ANNOTATION){GQ_BARRIER_ANNOTATION, NULL}, GQ_JSON_KEEP_END};
+static const struct gq_json_keep keep_labels[] = {{GQ_LEADER_LABEL, NULL}, GQ_JSON_KEEP_END};
 static const struct gq_json_keep keep_metadata[] = {{"name", NULL},
 						    {"generateName", NULL},
 						    {"namespace", NULL},
 						    {"uid", NULL},
 						    {"deletionTimestamp", NULL},
+						    {"labels", keep_labels},
 						    {"annotations", keep_annotations},
 						    {"ownerReferences", keep_owner},
 						    GQ_JSON_KEEP_END};

@@ -120,6 +120,22 @@ static int visit_pending(struct gq_ledger *ledger, struct gq_slot *slot, int64_t
 	return 0;
 }
 
+static int visit_admit(struct gq_ledger *ledger, struct gq_slot *slot, int64_t now_ns)
+{
+	(void)now_ns;
+	for (struct gq_list *at = slot->charges.next; at != &slot->charges; at = at->next) {
+		struct gq_charge *charge = gq_list_entry(at, struct gq_charge, in_slot);
+		if (!charge->admitted_known)
+			gq_charge_admit_parts(ledger, charge);
+	}
+	return 0;
+}
+
+void gq_ledger_admit_seen(struct gq_ledger *ledger)
+{
+	(void)walk_slots(ledger, visit_admit, 0);
+}
+
 static bool reading_equal(const struct gq_class_reading *a, const struct gq_class_reading *b)
 {
 	return a->class_id == b->class_id && a->memory_mib == b->memory_mib;
@@ -259,6 +275,17 @@ static void carry_admitted(const struct gq_ledger *ledger, struct gq_charge *cha
 			gq_class_set_add(new, ledger->class_moves[id]);
 }
 
+/* Parts of a charge in the book that is built. What an answer reserved stays as it was answered,
+ * where the policy is the same and no change of the nodes is still to be applied. */
+static int parts_next(const struct gq_ledger *ledger, const struct gq_charge *charge,
+		      struct gq_parts *ret_parts)
+{
+	if (ledger->drift && !ledger->pending_stale && charge->state == GQ_STATE_RESERVED &&
+	    !charge->watched)
+		return gq_parts_merge(ret_parts, &charge->parts[ledger->cur->bank]);
+	return gq_ledger_charge_parts(ledger->next, charge->pod, charge->bind_node, ret_parts);
+}
+
 static int visit_count_next(struct gq_ledger *ledger, struct gq_slot *slot, int64_t now_ns)
 {
 	unsigned bank = ledger->next->bank;
@@ -268,13 +295,17 @@ static int visit_count_next(struct gq_ledger *ledger, struct gq_slot *slot, int6
 	for (struct gq_list *at = slot->charges.next; at != &slot->charges; at = at->next) {
 		struct gq_charge *charge = gq_list_entry(at, struct gq_charge, in_slot);
 		struct gq_parts fresh = {0};
-		if (gq_ledger_charge_parts(ledger->next, charge->pod, charge->bind_node, &fresh))
+		if (parts_next(ledger, charge, &fresh))
 			return GQ_ENOMEM;
 		gq_parts_done(&charge->parts[bank]);
 		charge->parts[bank] = fresh;
 		carry_admitted(ledger, charge);
+		if (!ledger->cur) /* nothing was decided before */
+			gq_charge_admit_parts(ledger, charge);
 	}
 	slot->counted_in = ledger->build;
+	if (ledger->drift)
+		gq_drift_check_slot(ledger, slot);
 	gq_book_add(ledger->next, slot, now_ns);
 	return 0;
 }
@@ -298,11 +329,19 @@ static void carry_seconds(struct gq_book_limit *new, const struct gq_book_limit 
 	new->bound_since_ns = now_ns;
 }
 
-/* Hands over what limits have counted to the new book, and counts limits whose totals differ. */
-static unsigned carry_over(struct gq_ledger *ledger, const struct moves *moves, int64_t now_ns)
+static void carry_limit(struct gq_ledger *ledger, const struct gq_book_tenant *tenant,
+			struct gq_book_limit *new, const struct gq_book_limit *old, int64_t now_ns)
 {
-	unsigned drift = 0;
+	carry_seconds(new, old, now_ns);
+	new->drift_total = old->drift_total;
+	if (ledger->drift && (new->drifted || !count_equal(&new->used, &old->used)))
+		gq_drift_count(ledger->drift, ledger->next, tenant, new, gq_count_total(&old->used),
+			       gq_count_total(&new->used));
+}
 
+/* Hands over what limits have counted to the new book, and notes those whose totals differ. */
+static void carry_over(struct gq_ledger *ledger, const struct moves *moves, int64_t now_ns)
+{
 	for (size_t t = 0; ledger->cur && t < ledger->cur->n_tenants; t++) {
 		const struct gq_book_tenant *old = &ledger->cur->tenants[t];
 		int to = moves->tenants[t];
@@ -310,25 +349,22 @@ static unsigned carry_over(struct gq_ledger *ledger, const struct moves *moves, 
 		for (size_t i = 0; new &&i < old->n_limits; i++) {
 			int id = moves->classes[old->limits[i].class_id];
 			for (size_t k = 0; k < new->n_limits; k++) {
-				if (new->limits[k].class_id != id)
-					continue;
-				carry_seconds(&new->limits[k], &old->limits[i], now_ns);
-				drift += !count_equal(&new->limits[k].used, &old->limits[i].used);
+				if (new->limits[k].class_id == id)
+					carry_limit(ledger, new, &new->limits[k], &old->limits[i],
+						    now_ns);
 			}
 		}
 	}
-	return drift;
 }
 
 /* Fills ledger->next and swaps it in; with the lock held. */
-static int build(struct gq_ledger *ledger, const struct moves *moves, int64_t now_ns,
-		 unsigned *ret_drift)
+static int build(struct gq_ledger *ledger, const struct moves *moves, int64_t now_ns)
 {
 	assign_namespaces(ledger, moves);
 	int code = walk_slots(ledger, visit_count_next, now_ns);
 	if (code)
 		return code;
-	unsigned drift = carry_over(ledger, moves, now_ns);
+	carry_over(ledger, moves, now_ns);
 	bool other_nodes = !ledger->cur || ledger->cur->snapshot != ledger->next->snapshot;
 	ledger->cur = GQ_STEAL(ledger->next);
 	ledger->generation++;
@@ -339,20 +375,16 @@ static int build(struct gq_ledger *ledger, const struct moves *moves, int64_t no
 		entry->read = gq_node_snapshot_read(ledger->cur->snapshot, entry->name);
 		entry->read.label = entry->read.value = NULL;
 	}
-	if (ret_drift)
-		*ret_drift = drift;
 	return 0;
 }
 
 int gq_ledger_rebuild_held(struct gq_ledger *ledger, const struct gq_policy *policy, int64_t now_ns,
-			   unsigned *ret_drift, struct gq_err *err)
+			   struct gq_drift *drift, struct gq_err *err)
 {
 	struct gq_node_snapshot *snapshot GQ_CLEANUP(gq_cleanup_node_snapshot) = NULL;
 	struct gq_book *cur = ledger->cur; /* only changes under build_lock */
 	int code = 0;
 
-	if (ret_drift)
-		*ret_drift = 0;
 	if (!policy && !cur)
 		return 0;
 	/* With the nodes that the charges were counted by, when only these are to be checked. */
@@ -373,10 +405,12 @@ int gq_ledger_rebuild_held(struct gq_ledger *ledger, const struct gq_policy *pol
 	gq_ledger_lock(ledger);
 	ledger->next = next;
 	ledger->class_moves = moves.classes;
+	ledger->drift = drift;
 	ledger->build++;
-	code = build(ledger, &moves, now_ns, ret_drift);
+	code = build(ledger, &moves, now_ns);
 	ledger->next = NULL;
 	ledger->class_moves = NULL;
+	ledger->drift = NULL;
 	gq_ledger_unlock(ledger);
 	free(moves.tenants);
 	gq_book_free(code ? next : cur);
@@ -384,10 +418,10 @@ int gq_ledger_rebuild_held(struct gq_ledger *ledger, const struct gq_policy *pol
 }
 
 int gq_ledger_rebuild(struct gq_ledger *ledger, const struct gq_policy *policy, int64_t now_ns,
-		      unsigned *ret_drift, struct gq_err *err)
+		      struct gq_drift *drift, struct gq_err *err)
 {
 	gq_lock_take(&ledger->build_lock);
-	int code = gq_ledger_rebuild_held(ledger, policy, now_ns, ret_drift, err);
+	int code = gq_ledger_rebuild_held(ledger, policy, now_ns, drift, err);
 	gq_lock_release(&ledger->build_lock);
 	return code;
 }

@@ -8,74 +8,11 @@
 /* Reservations: from the answer that allowed a pod until it is seen, or until its time to live is
  * over and a consistent GET, begun after that, did not show it. */
 
-/* A pod that was stored is seen long before that; one that was not may have been refused by
- * something after us. */
-#define SEEN_GRACE_NS (2 * GQ_NS_PER_S)
 #define PROBE_RETRY_NS (1 * GQ_NS_PER_S)
-/* The watch usually takes milliseconds; when somebody waits, ask after so long. */
-#define HURRY_NS (50 * GQ_NS_PER_MS)
 /* How many waiting charges one look for due ones passes. */
 #define PROBE_SCAN_MAX 4096
 
-static void owner_drop_unused(struct gq_ledger *ledger, struct gq_owner_attempts *owner)
-{
-	if (owner->unseen > 0)
-		return;
-	gq_map_remove(ledger->owners, owner->key, strlen(owner->key));
-	free(owner->key);
-	free(owner);
-}
-
-static void makers_leave(struct gq_ledger *ledger, struct gq_charge *charge)
-{
-	for (int m = 0; m < GQ_MAKERS; m++) {
-		struct gq_attempt *attempt = &charge->attempts[m];
-		struct gq_owner_attempts *owner = attempt->owner;
-		if (!owner)
-			continue;
-		attempt->owner = NULL;
-		gq_list_remove(&attempt->in_owner);
-		owner->unseen--;
-		owner_drop_unused(ledger, owner);
-	}
-}
-
-static struct gq_owner_attempts *owner_get(struct gq_ledger *ledger, const char *key)
-{
-	struct gq_owner_attempts *owner = gq_map_get(ledger->owners, key, strlen(key));
-
-	if (owner)
-		return owner;
-	owner = calloc(1, sizeof *owner);
-	if (!owner)
-		return NULL;
-	owner->key = strdup(key);
-	gq_list_init(&owner->attempts);
-	if (!owner->key ||
-	    gq_map_put(ledger->owners, owner->key, strlen(owner->key), owner, NULL)) {
-		free(owner->key);
-		free(owner);
-		return NULL;
-	}
-	return owner;
-}
-
-int gq_reserve_set_maker(struct gq_ledger *ledger, struct gq_charge *charge, enum gq_maker maker,
-			 const char *key)
-{
-	struct gq_owner_attempts *owner = owner_get(ledger, key);
-	struct gq_attempt *attempt = &charge->attempts[maker];
-
-	if (!owner)
-		return GQ_ENOMEM;
-	owner->unseen++;
-	attempt->owner = owner;
-	attempt->charge = charge;
-	gq_list_append(&owner->attempts, &attempt->in_owner);
-	return 0;
-}
-
-int gq_reserve_set_ticket(struct gq_ledger *ledger, struct gq_charge *charge)
+int gq_reserve_set_ticket(struct gq_ledger *ledger, struct gq_charge *charge, bool proposed)
 {
 	charge->ticket = ++ledger->next_ticket;
 	if (gq_map_put(ledger->tickets, (const char *)&charge->ticket, sizeof charge->ticket,
@@ -83,11 +20,11 @@ int gq_reserve_set_ticket(struct gq_ledger *ledger, struct gq_charge *charge)
 		charge->ticket = 0;
 		return GQ_ENOMEM;
 	}
-	charge->proposed = true;
+	charge->proposed = proposed;
 	return 0;
 }
 
-static void ticket_close(struct gq_ledger *ledger, struct gq_charge *charge)
+void gq_reserve_close_ticket(struct gq_ledger *ledger, struct gq_charge *charge)
 {
 	if (charge->ticket)
 		gq_map_remove(ledger->tickets, (const char *)&charge->ticket,
@@ -123,30 +60,49 @@ void gq_reserve_wait(struct gq_ledger *ledger, struct gq_charge *charge, int64_t
 	charge->answered_ns = now_ns;
 	charge->found_absent = false;
 	charge->hurried = false;
-	charge->probe_after_ns = now_ns + gq_min64(SEEN_GRACE_NS, ledger->ttl_ns);
+	charge->probe_after_ns = now_ns + gq_min64(GQ_SEEN_GRACE_NS, ledger->ttl_ns);
 	gq_list_remove(&charge->waiting);
 	gq_list_append(&ledger->waiting, &charge->waiting);
+	gq_makers_answered(charge);
 }
 
-void gq_reserve_settle(struct gq_ledger *ledger, struct gq_charge *charge)
+void gq_reserve_settle(struct gq_ledger *ledger, struct gq_charge *charge, int64_t now_ns)
 {
-	makers_leave(ledger, charge);
-	ticket_close(ledger, charge);
+	gq_makers_leave(ledger, charge);
 	request_forget(ledger, charge);
 	if (!charge->bind_node)
 		gq_list_remove(&charge->waiting);
+	if (charge->bind_node && charge->entry_binds)
+		return;
+	if (charge->entry && !charge->proposed)
+		gq_unseen_ended(ledger, charge, true, now_ns);
+	gq_reserve_close_ticket(ledger, charge);
+	gq_unseen_remove(ledger, charge);
 }
 
-void gq_ledger_commit(struct gq_ledger *ledger, uint64_t ticket, int64_t now_ns)
+bool gq_ledger_commit(struct gq_ledger *ledger, uint64_t ticket, int64_t now_ns)
 {
 	gq_ledger_lock(ledger);
 	struct gq_charge *charge =
 	    gq_map_get(ledger->tickets, (const char *)&ticket, sizeof ticket);
 	if (charge) {
-		ticket_close(ledger, charge);
+		gq_reserve_close_ticket(ledger, charge);
 		gq_reserve_wait(ledger, charge, now_ns);
 	}
 	gq_ledger_unlock(ledger);
+	return charge != NULL;
+}
+
+bool gq_ledger_ticket_uid(struct gq_ledger *ledger, uint64_t ticket,
+			  char ret_uid[GQ_UID_MAX_BYTES + 1])
+{
+	gq_ledger_lock(ledger);
+	const struct gq_charge *charge =
+	    gq_map_get(ledger->tickets, (const char *)&ticket, sizeof ticket);
+	if (charge)
+		(void)snprintf(ret_uid, GQ_UID_MAX_BYTES + 1, "%s", charge->pod->uid);
+	gq_ledger_unlock(ledger);
+	return charge != NULL;
 }
 
 void gq_ledger_abort(struct gq_ledger *ledger, uint64_t ticket, int64_t now_ns)
@@ -154,8 +110,12 @@ void gq_ledger_abort(struct gq_ledger *ledger, uint64_t ticket, int64_t now_ns)
 	gq_ledger_lock(ledger);
 	struct gq_charge *charge =
 	    gq_map_get(ledger->tickets, (const char *)&ticket, sizeof ticket);
-	if (charge)
+	if (charge && charge->proposed) {
 		gq_ledger_charge_remove(ledger, charge, now_ns);
+	} else if (charge) {
+		(void)gq_reserve_unbind(ledger, charge, now_ns);
+		gq_reserve_close_ticket(ledger, charge);
+	}
 	gq_ledger_unlock(ledger);
 }
 
@@ -194,7 +154,7 @@ static void probe_absent(struct gq_ledger *ledger, struct gq_charge *charge, int
 			 int64_t now_ns)
 {
 	int64_t end_ns = charge->answered_ns + ledger->ttl_ns;
-	int64_t grace_ns = charge->answered_ns + gq_min64(SEEN_GRACE_NS, ledger->ttl_ns);
+	int64_t grace_ns = charge->answered_ns + gq_min64(GQ_SEEN_GRACE_NS, ledger->ttl_ns);
 	bool found = charge->state != GQ_STATE_RESERVED;
 
 	if (charge->watched) {
@@ -205,29 +165,38 @@ static void probe_absent(struct gq_ledger *ledger, struct gq_charge *charge, int
 	charge->found_absent = begun_ns >= grace_ns;
 	/* A pod that some GET has shown and a later one does not is gone. One that was never shown
 	 * may still be on its way until its time to live is over. */
-	if (found ? begun_ns > charge->found_ns : begun_ns >= end_ns)
+	if (found ? begun_ns > charge->found_ns : begun_ns >= end_ns) {
+		if (charge->entry)
+			gq_unseen_ended(ledger, charge, false, now_ns);
+		gq_unseen_remove(ledger, charge);
 		gq_ledger_charge_remove(ledger, charge, now_ns);
-	else
+	} else {
 		charge->probe_after_ns = charge->found_absent ? end_ns : grace_ns;
-}
-
-void gq_reserve_hurry(struct gq_ledger *ledger, const char *owner_key, int64_t now_ns)
-{
-	struct gq_owner_attempts *owner = gq_map_get(ledger->owners, owner_key, strlen(owner_key));
-
-	for (struct gq_list *at = owner ? owner->attempts.next : NULL;
-	     owner && at != &owner->attempts; at = at->next) {
-		struct gq_charge *charge = gq_list_entry(at, struct gq_attempt, in_owner)->charge;
-		/* once: after an answer the next probe is at the end of the grace */
-		if (!charge->hurried && now_ns - charge->answered_ns > HURRY_NS) {
-			charge->hurried = true;
-			charge->probe_after_ns = now_ns;
-		}
 	}
 }
 
+int gq_reserve_bind(struct gq_ledger *ledger, struct gq_charge *charge, const char *bind_node,
+		    int64_t now_ns)
+{
+	char *node = strdup(bind_node);
+
+	if (!node)
+		return GQ_ENOMEM;
+	gq_ledger_uncount(ledger, charge->slot, now_ns);
+	char *old = charge->bind_node;
+	charge->bind_node = node;
+	int code = gq_ledger_charge_refresh(ledger, charge);
+	if (code) {
+		charge->bind_node = old;
+		old = node;
+	}
+	gq_ledger_count(ledger, charge->slot, now_ns);
+	free(old);
+	return code;
+}
+
 /* The binding that we allowed did not come to pass. */
-static int bind_end(struct gq_ledger *ledger, struct gq_charge *charge, int64_t now_ns)
+int gq_reserve_unbind(struct gq_ledger *ledger, struct gq_charge *charge, int64_t now_ns)
 {
 	char *node = GQ_STEAL(charge->bind_node);
 
@@ -239,9 +208,28 @@ static int bind_end(struct gq_ledger *ledger, struct gq_charge *charge, int64_t 
 		return code;
 	}
 	free(node);
-	if (charge->watched)
-		gq_reserve_settle(ledger, charge);
+	bool answered = charge->entry_binds && !charge->ticket;
+	charge->entry_binds = false;
+	if (!charge->watched)
+		return 0;
+	if (answered)
+		gq_unseen_ended(ledger, charge, false, now_ns);
+	gq_unseen_remove(ledger, charge);
+	gq_reserve_settle(ledger, charge, now_ns);
 	return 0;
+}
+
+/* A GET showed the pod, so that whoever leads next finds it, too. */
+static void found(struct gq_ledger *ledger, struct gq_charge *charge, int64_t now_ns)
+{
+	gq_makers_leave(ledger, charge);
+	request_forget(ledger, charge);
+	if (charge->entry_binds)
+		return;
+	if (charge->entry)
+		gq_unseen_ended(ledger, charge, true, now_ns);
+	gq_reserve_close_ticket(ledger, charge);
+	gq_unseen_remove(ledger, charge);
 }
 
 static int probe_found(struct gq_ledger *ledger, struct gq_charge *charge, const struct gq_pod *pod,
@@ -258,11 +246,9 @@ static int probe_found(struct gq_ledger *ledger, struct gq_charge *charge, const
 		if (code || !charge)
 			return code;
 		charge->found_ns = begun_ns;
-		makers_leave(ledger, charge);
-		ticket_close(ledger, charge);
-		request_forget(ledger, charge);
+		found(ledger, charge, now_ns);
 	}
-	return bind_over ? bind_end(ledger, charge, now_ns) : 0;
+	return bind_over ? gq_reserve_unbind(ledger, charge, now_ns) : 0;
 }
 
 int gq_ledger_probe_done(struct gq_ledger *ledger, const char *uid, enum gq_probe_outcome outcome,
@@ -286,32 +272,4 @@ int gq_ledger_probe_done(struct gq_ledger *ledger, const char *uid, enum gq_prob
 	}
 	gq_ledger_unlock(ledger);
 	return code ? gq_fail(err, code, "out of memory for pod %s", uid) : 0;
-}
-
-struct gq_attempts gq_reserve_attempts(struct gq_ledger *ledger, const char *owner_key,
-				       int64_t now_ns)
-{
-	const struct gq_owner_attempts *owner =
-	    gq_map_get(ledger->owners, owner_key, strlen(owner_key));
-	struct gq_attempts attempts = {0};
-
-	if (!owner)
-		return attempts;
-	attempts.unseen = owner->unseen;
-	const struct gq_list *at = owner->attempts.next;
-	for (; at != &owner->attempts; at = at->next) {
-		const struct gq_charge *charge =
-		    gq_list_entry(at, struct gq_attempt, in_owner)->charge;
-		if (now_ns - charge->answered_ns < SEEN_GRACE_NS)
-			break; /* the others are younger */
-		int64_t left_ns = gq_max64(charge->answered_ns + ledger->ttl_ns - now_ns, 1);
-		int left_s = (int)((left_ns + GQ_NS_PER_S - 1) / GQ_NS_PER_S);
-		if (attempts.old == 0 || left_s < attempts.seconds_left)
-			attempts.seconds_left = left_s;
-		attempts.old++;
-		attempts.absent += charge->found_absent;
-		if (attempts.absent >= 16) /* enough to refuse */
-			break;
-	}
-	return attempts;
 }

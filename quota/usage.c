@@ -19,10 +19,41 @@ struct gq_amount gq_usage_free(const struct gq_usage_limit *limit)
 	return gq_amount_sub(limit->most, held);
 }
 
+struct gq_amount gq_usage_over(const struct gq_usage_limit *limit)
+{
+	struct gq_amount held = gq_amount_add(gq_usage_used(limit), limit->used[GQ_STATE_RESERVED]);
+	struct gq_amount over = gq_amount_sub(held, limit->most);
+
+	if (limit->most.shares == GQ_UNLIMITED)
+		over.shares = 0;
+	if (limit->most.memory_mib == GQ_UNLIMITED)
+		over.memory_mib = 0;
+	return over;
+}
+
+static void holder_done(struct gq_usage_holder *holder)
+{
+	free(holder->namespace_);
+	free(holder->name);
+	*holder = (struct gq_usage_holder){0};
+}
+
+static void limit_done(struct gq_usage_limit *limit)
+{
+	for (size_t i = 0; i < limit->n_holders; i++)
+		holder_done(&limit->holders[i]);
+	free(limit->holders);
+	limit->holders = NULL;
+	limit->n_holders = limit->pods = 0;
+}
+
 void gq_usage_done(struct gq_usage *usage)
 {
-	for (size_t t = 0; t < usage->n_tenants; t++)
+	for (size_t t = 0; t < usage->n_tenants; t++) {
+		for (size_t i = 0; i < usage->tenants[t].n_limits; i++)
+			limit_done(&usage->tenants[t].limits[i]);
 		free(usage->tenants[t].limits);
+	}
 	free(usage->tenants);
 	for (size_t i = 0; i < usage->n_uncharged; i++)
 		free(usage->uncharged[i].namespace_);
@@ -57,6 +88,7 @@ static int copy_tenant(const struct gq_book *book, size_t t, int64_t now_ns, int
 		    limit->bound_share_s +
 		    (double)limit->used.by[GQ_STATE_BOUND].shares * (since_s > 0 ? since_s : 0);
 		copy->bound_gpu_seconds = shares / (double)GQ_SHARES_PER_GPU;
+		copy->drift_total = limit->drift_total;
 	}
 	*ret_tenant = to;
 	return 0;
@@ -84,6 +116,11 @@ static int copy_uncharged(struct gq_ledger *ledger, struct gq_usage *usage)
 		    (struct gq_usage_uncharged){.namespace_ = name,
 						.pods = assign->tenant < 0 ? ns->n_slots : 0,
 						.ambiguous = ambiguous};
+		if (ambiguous) {
+			struct gq_usage_uncharged *one = &usage->uncharged[usage->n_uncharged - 1];
+			one->first = ledger->cur->tenants[assign->first].spec->name;
+			one->second = ledger->cur->tenants[assign->second].spec->name;
+		}
 	}
 	return 0;
 }
@@ -97,6 +134,7 @@ int gq_ledger_usage(struct gq_ledger *ledger, int64_t now_ns, int64_t wall_s,
 	gq_ledger_lock(ledger);
 	usage.synced = ledger->synced;
 	memcpy(usage.charges, ledger->by_state, sizeof usage.charges);
+	usage.forced_deletions = ledger->forced_deletions;
 	if (ledger->cur) {
 		usage.policy = gq_policy_ref(ledger->cur->policy);
 		usage.tenants = calloc(ledger->cur->n_tenants + 1, sizeof *usage.tenants);
@@ -116,4 +154,132 @@ int gq_ledger_usage(struct gq_ledger *ledger, int64_t now_ns, int64_t wall_s,
 	}
 	*ret_usage = usage;
 	return 0;
+}
+
+/* ---- who holds ---- */
+
+/* Negative: a comes first. By what the limit is over in; a total order, so that the same pods are
+ * named each time. */
+static int holder_compare(const struct gq_usage_holder *a, const struct gq_usage_holder *b,
+			  bool by_memory)
+{
+	int64_t more = by_memory ? b->amount.memory_mib - a->amount.memory_mib
+				 : b->amount.shares - a->amount.shares;
+	int order;
+
+	if (more)
+		return more > 0 ? 1 : -1;
+	order = strcmp(a->namespace_, b->namespace_);
+	return order ? order : strcmp(a->name, b->name);
+}
+
+static bool slot_unasked(const struct gq_slot *slot)
+{
+	for (struct gq_list *at = slot->charges.next; at != &slot->charges; at = at->next)
+		if (gq_list_entry(at, struct gq_charge, in_slot)->unasked)
+			return true;
+	return false;
+}
+
+/* Puts a slot among the holders of a limit when it holds enough. */
+static int limit_consider(struct gq_usage_limit *limit, const struct gq_slot *slot,
+			  struct gq_amount amount)
+{
+	bool by_memory = gq_usage_over(limit).shares == 0;
+	struct gq_usage_holder holder = {.namespace_ = slot->ns->name,
+					 .name = slot->name,
+					 .amount = amount,
+					 .unasked = slot_unasked(slot)};
+	size_t at = limit->n_holders;
+
+	if (amount.memory_mib >= GQ_CHARGE_CAP)
+		holder.amount.memory_mib = GQ_UNLIMITED;
+	limit->pods++;
+	while (at > 0 && holder_compare(&holder, &limit->holders[at - 1], by_memory) < 0)
+		at--;
+	if (at == GQ_USAGE_HOLDERS_MAX)
+		return 0;
+	holder.namespace_ = strdup(holder.namespace_);
+	holder.name = strdup(holder.name);
+	if (!holder.namespace_ || !holder.name) {
+		holder_done(&holder);
+		return GQ_ENOMEM;
+	}
+	if (limit->n_holders == GQ_USAGE_HOLDERS_MAX)
+		holder_done(&limit->holders[--limit->n_holders]);
+	for (size_t i = limit->n_holders; i > at; i--)
+		limit->holders[i] = limit->holders[i - 1];
+	limit->holders[at] = holder;
+	limit->n_holders++;
+	return 0;
+}
+
+static int slot_consider(const struct gq_book *book, struct gq_usage *usage,
+			 const struct gq_slot *slot)
+{
+	int code = 0;
+
+	for (int t = slot->ns->assign[book->bank].tenant; t >= 0; t = book->tenants[t].parent) {
+		struct gq_usage_tenant *tenant = &usage->tenants[t];
+		for (size_t i = 0; !code && i < tenant->n_limits; i++) {
+			struct gq_count count;
+			if (!tenant->limits[i].holders)
+				continue;
+			gq_slot_count(slot, book->bank, book->tenants[t].limits[i].leaves, NULL,
+				      NULL, &count);
+			struct gq_amount amount = gq_count_total(&count);
+			if (!gq_amount_is_zero(amount))
+				code = limit_consider(&tenant->limits[i], slot, amount);
+		}
+	}
+	return code;
+}
+
+/* Makes room for holders in the limits that are over: from now on they are told by that. */
+static int make_room(struct gq_usage *usage, bool *ret_any)
+{
+	*ret_any = false;
+	for (size_t t = 0; t < usage->n_tenants; t++) {
+		for (size_t i = 0; i < usage->tenants[t].n_limits; i++) {
+			struct gq_usage_limit *limit = &usage->tenants[t].limits[i];
+			limit_done(limit);
+			if (gq_amount_is_zero(gq_usage_over(limit)))
+				continue;
+			limit->holders = calloc(GQ_USAGE_HOLDERS_MAX, sizeof *limit->holders);
+			if (!limit->holders)
+				return GQ_ENOMEM;
+			*ret_any = true;
+		}
+	}
+	return 0;
+}
+
+int gq_ledger_usage_holders(struct gq_ledger *ledger, struct gq_usage *usage, struct gq_err *err)
+{
+	bool any;
+	int code = make_room(usage, &any);
+
+	if (!code && !any)
+		return 0;
+	/* Under build_lock the book stays, and the one cursor over the slots is ours; the ledger's
+	 * lock is let go after every few of them, as in every work that grows with pods. A pod that
+	 * comes or goes meanwhile may be named or not. */
+	gq_lock_take(&ledger->build_lock);
+	gq_ledger_lock(ledger);
+	ledger->slot_cursor = ledger->all_slots.next;
+	if (!ledger->cur || ledger->cur->policy != usage->policy)
+		ledger->slot_cursor = &ledger->all_slots;
+	for (unsigned n = 1; !code && ledger->slot_cursor != &ledger->all_slots; n++) {
+		struct gq_slot *slot = gq_list_entry(ledger->slot_cursor, struct gq_slot, in_all);
+		ledger->slot_cursor = ledger->slot_cursor->next;
+		code = slot_consider(ledger->cur, usage, slot);
+		if (n % GQ_SLICE == 0) {
+			gq_ledger_unlock(ledger);
+			gq_ledger_lock(ledger);
+		}
+	}
+	ledger->slot_cursor = NULL;
+	gq_ledger_unlock(ledger);
+	gq_lock_release(&ledger->build_lock);
+	return code ? gq_fail(err, code, "out of memory for the holders of a limit") : 0;
 }

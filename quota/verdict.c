@@ -21,6 +21,10 @@ const char *gq_reason_name(enum gq_reason reason)
 	    [GQ_REASON_OWNER_ATTEMPTS] = "owner_attempts",
 	    [GQ_REASON_REQUEST_UID] = "request_uid",
 	    [GQ_REASON_NOT_SYNCED] = "not_synced",
+	    [GQ_REASON_NOT_LEADER] = "not_leader",
+	    [GQ_REASON_JOURNAL] = "journal",
+	    [GQ_REASON_JOURNAL_FULL] = "journal_full",
+	    [GQ_REASON_WATCH_LAGS] = "watch_lags",
 	    [GQ_REASON_TOO_LATE] = "too_late",
 	    [GQ_REASON_OVERLOADED] = "overloaded",
 	    [GQ_REASON_BAD_REVIEW] = "bad_review",
@@ -48,15 +52,41 @@ int gq_verdict_answer(struct gq_verdict *verdict, enum gq_verdict_kind kind, enu
 	return 0;
 }
 
+static enum gq_message_id unavailable_message(enum gq_reason reason)
+{
+	static const struct {
+		enum gq_reason reason;
+		enum gq_message_id id;
+	} messages[] = {
+	    {GQ_REASON_TOO_LATE, GQ_MSG_TOO_LATE},
+	    {GQ_REASON_OVERLOADED, GQ_MSG_OVERLOADED},
+	    {GQ_REASON_NOT_LEADER, GQ_MSG_NOT_LEADER},
+	    {GQ_REASON_JOURNAL, GQ_MSG_JOURNAL},
+	    {GQ_REASON_JOURNAL_FULL, GQ_MSG_JOURNAL_FULL},
+	    {GQ_REASON_WATCH_LAGS, GQ_MSG_WATCH_LAGS},
+	};
+
+	for (size_t i = 0; i < sizeof messages / sizeof messages[0]; i++)
+		if (messages[i].reason == reason)
+			return messages[i].id;
+	return GQ_MSG_NOT_SYNCED;
+}
+
 int gq_verdict_unavailable(struct gq_verdict *verdict, enum gq_reason reason)
 {
-	enum gq_message_id id = reason == GQ_REASON_TOO_LATE     ? GQ_MSG_TOO_LATE
-				: reason == GQ_REASON_OVERLOADED ? GQ_MSG_OVERLOADED
-								 : GQ_MSG_NOT_SYNCED;
+	enum gq_message_id id = unavailable_message(reason);
 
 	gq_buf_reset(&verdict->message);
 	gq_message_print(&verdict->message, GQ_LOCALE_EN, id, NULL, 0);
 	return gq_verdict_answer(verdict, GQ_VERDICT_UNAVAILABLE, reason);
+}
+
+int gq_verdict_no_room(struct gq_verdict *verdict, enum gq_room room)
+{
+	return gq_verdict_unavailable(verdict, room == GQ_ROOM_HELD ? GQ_REASON_JOURNAL
+					       : room == GQ_ROOM_WATCH_LAGS
+						   ? GQ_REASON_WATCH_LAGS
+						   : GQ_REASON_JOURNAL_FULL);
 }
 
 int gq_verdict_wait(struct gq_verdict *verdict, int64_t wait_ns)

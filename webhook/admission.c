@@ -31,7 +31,8 @@ struct call {
 	struct gq_admission *admission;
 	struct gq_request *request;
 	struct gq_review review;
-	struct gq_pod *pod; /* of a pod's creation */
+	struct gq_pod *pod;        /* of a pod's creation */
+	struct gq_binding binding; /* its strings live in review; node NULL: it is none */
 	int64_t deadline_ns;
 	struct gq_reads *reads; /* made when the decision first asks for one */
 	atomic_int reads_under_way;
@@ -104,7 +105,7 @@ static void call_free(void *state)
 }
 
 /* An answer that is no AdmissionReview: the API server takes it as a failed call. */
-static void answer_error(struct gq_request *request, int status, const char *text)
+static void answer_error(struct gq_request *request, int status, const char *text, bool close)
 {
 	struct gq_buf body GQ_BUF_CLEANUP = GQ_BUF_INIT(ANSWER_MAX_BYTES);
 
@@ -115,14 +116,15 @@ static void answer_error(struct gq_request *request, int status, const char *tex
 						       .content_type = "application/json",
 						       .body = body.data ? body.data : "",
 						       .len = body.len,
-						       .retry_after_s = status == 503});
+						       .retry_after_s = status == 503,
+						       .close = close});
 }
 
 static void answer_unavailable(struct gq_admission *admission, struct gq_request *request,
 			       enum gq_reason reason, const char *text)
 {
 	count(admission, request, GQ_VERDICT_UNAVAILABLE, reason);
-	answer_error(request, 503, text);
+	answer_error(request, 503, text, reason == GQ_REASON_NOT_LEADER);
 }
 
 static void answer_bad(struct gq_admission *admission, struct gq_request *request,
@@ -139,7 +141,17 @@ static void answer_bad(struct gq_admission *admission, struct gq_request *reques
 	       GQ_S("path", gq_request_path(request)), GQ_S("problem", err->msg));
 	gq_message_print(&text, GQ_LOCALE_EN, GQ_MSG_BAD_REVIEW,
 			 &(struct gq_message_arg){"detail", err->msg}, 1);
-	answer_error(request, 400, text.data ? text.data : "");
+	answer_error(request, 400, text.data ? text.data : "", false);
+}
+
+static void tell_denied(const struct call *call, const struct gq_verdict *verdict)
+{
+	const struct gq_admission_options *options = &call->admission->options;
+	const struct gq_create create = {.pod = call->pod, .dry_run = call->review.dry_run};
+	const struct gq_binding *binding = call->binding.node ? &call->binding : NULL;
+
+	if (options->on_denied && (call->pod || binding))
+		options->on_denied(options->arg, call->pod ? &create : NULL, binding, verdict);
 }
 
 /* Writes the verdict as the review's response. */
@@ -161,6 +173,8 @@ static void answer_verdict(struct call *call, const struct gq_verdict *verdict)
 		answer_unavailable(call->admission, call->request, verdict->reason, answer.message);
 		return;
 	}
+	if (verdict->kind == GQ_VERDICT_DENY)
+		tell_denied(call, verdict);
 	for (; answer.n_warnings < verdict->n_warnings; answer.n_warnings++)
 		warnings[answer.n_warnings] = verdict->warnings[answer.n_warnings].data;
 	if (verdict->tenant) {
@@ -198,13 +212,26 @@ static void answer_too_late(struct call *call)
 
 /* ---- waiting for others ---- */
 
+/* The journal does not hold what was granted. The API server tries a creation again; a binding that
+ * nobody answers it would let pass, so that one is refused. */
+static void answer_uncommitted(struct call *call)
+{
+	struct gq_verdict *verdict = &call->verdict;
+
+	verdict->kind = call->pod ? GQ_VERDICT_UNAVAILABLE : GQ_VERDICT_DENY;
+	verdict->reason = GQ_REASON_JOURNAL;
+	verdict->n_warnings = 0;
+	gq_buf_reset(&verdict->message);
+	gq_message_print(&verdict->message, GQ_LOCALE_EN, GQ_MSG_JOURNAL, NULL, 0);
+	answer_verdict(call, verdict);
+}
+
 static void on_committed(void *done_arg, int code)
 {
 	struct call *call = done_arg;
 
 	if (code)
-		answer_unavailable(call->admission, call->request, GQ_REASON_OVERLOADED,
-				   "the reservation could not be stored");
+		answer_uncommitted(call);
 	else
 		answer_verdict(call, &call->verdict);
 }
@@ -262,7 +289,8 @@ static void proceed(struct call *call, struct gq_verdict *verdict, int64_t now_n
 			gq_verdict_done(&call->verdict);
 			call->verdict = *verdict;
 			*verdict = GQ_VERDICT_INIT;
-			options->commit(options->arg, call->verdict.ticket, on_committed, call);
+			options->commit(options->arg, call->verdict.ticket, call->deadline_ns,
+					on_committed, call);
 			return;
 		}
 		break;
@@ -338,6 +366,7 @@ static int decide_binding(struct call *call, int64_t now_ns, struct gq_verdict *
 	if (!binding.name[0] || !binding.namespace_[0] || !binding.node[0] ||
 	    (target_kind[0] && strcmp(target_kind, "Node") != 0))
 		return gq_fail(err, GQ_EINVALID, "a Binding names a pod, its namespace and a Node");
+	call->binding = binding;
 	return gq_decide_binding(options->ledger, &binding, verdict, err);
 }
 
@@ -493,10 +522,30 @@ static struct call *call_new(struct gq_admission *admission, struct gq_request *
 	return call;
 }
 
+static bool leads(const struct gq_admission *admission)
+{
+	const struct gq_admission_options *options = &admission->options;
+
+	return !options->leads || options->leads(options->arg);
+}
+
+static void answer_not_leader(struct gq_admission *admission, struct gq_request *request)
+{
+	struct gq_buf text GQ_BUF_CLEANUP = GQ_BUF_INIT(1024);
+
+	gq_message_print(&text, GQ_LOCALE_EN, GQ_MSG_NOT_LEADER, NULL, 0);
+	answer_unavailable(admission, request, GQ_REASON_NOT_LEADER, text.data ? text.data : "");
+}
+
 void gq_admission_handle(struct gq_admission *admission, struct gq_request *request)
 {
 	struct call *call = gq_request_state(request);
 	struct gq_err err = {0};
+
+	if (!leads(admission)) {
+		answer_not_leader(admission, request);
+		return;
+	}
 
 	if (!call) {
 		call = call_new(admission, request, &err);

@@ -23,9 +23,16 @@ struct gq_admission_options {
 	void (*read)(void *arg, struct gq_read *read, int64_t timeout_ns,
 		     void (*done)(void *done_arg), void *done_arg);
 	/* Commits a ticket to the store, then calls done with 0, or with why not: then the store
-	 * has taken the charge back (gq_ledger_abort) before. */
-	void (*commit)(void *arg, uint64_t ticket, void (*done)(void *done_arg, int code),
-		       void *done_arg);
+	 * has taken the charge back (gq_ledger_abort) before. No later than deadline_ns. */
+	void (*commit)(void *arg, uint64_t ticket, int64_t deadline_ns,
+		       void (*done)(void *done_arg, int code), void *done_arg);
+	/* Whether this replica decides; another one answers 503 and closes the connection, so that
+	 * the next call may reach the one that does. NULL: it always does. */
+	bool (*leads)(void *arg);
+	/* A pod's creation was refused, or a binding (the other one is NULL), for whoever tells
+	 * people of it. May be NULL. */
+	void (*on_denied)(void *arg, const struct gq_create *create,
+			  const struct gq_binding *binding, const struct gq_verdict *verdict);
 	void *arg;
 };
 

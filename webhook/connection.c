@@ -429,6 +429,15 @@ void gq_connection_farewell(struct gq_connection *connection)
 		(void)begin_linger(connection);
 }
 
+void gq_connection_leave(struct gq_connection *connection)
+{
+	char first;
+
+	if (connection->state == GQ_CONNECTION_IDLE &&
+	    recv(lws_get_socket_fd(connection->wsi), &first, 1, MSG_PEEK | MSG_DONTWAIT) <= 0)
+		(void)begin_linger(connection);
+}
+
 bool gq_connection_busy(const struct gq_connection *connection)
 {
 	return connection->state != GQ_CONNECTION_IDLE && connection->state != GQ_CONNECTION_DEAD;

@@ -67,10 +67,35 @@ static void print_used_memory(struct gq_buf *out, const char *name, struct gq_me
 	}
 }
 
+/* Nothing at all while nobody is over, so that the series itself is the alarm. */
+static void print_over_gpus(struct gq_buf *out, const char *name, struct gq_metric_label *labels,
+			    const struct gq_usage_limit *limit)
+{
+	int64_t over = gq_usage_over(limit).shares;
+
+	if (over)
+		gq_metric_sample(out, name, labels, gpus(over));
+}
+
+static void print_over_memory(struct gq_buf *out, const char *name, struct gq_metric_label *labels,
+			      const struct gq_usage_limit *limit)
+{
+	int64_t over = gq_usage_over(limit).memory_mib;
+
+	if (over)
+		gq_metric_sample(out, name, labels, bytes(over));
+}
+
 static void print_bound_seconds(struct gq_buf *out, const char *name,
 				struct gq_metric_label *labels, const struct gq_usage_limit *limit)
 {
 	gq_metric_sample(out, name, labels, limit->bound_gpu_seconds);
+}
+
+static void print_drift(struct gq_buf *out, const char *name, struct gq_metric_label *labels,
+			const struct gq_usage_limit *limit)
+{
+	gq_metric_sample_int(out, name, labels, (int64_t)limit->drift_total);
 }
 
 static void print_uncharged(struct gq_buf *out, const struct gq_usage *usage)
@@ -108,8 +133,18 @@ void gq_metrics_print_usage(struct gq_buf *out, const struct gq_usage *usage)
 	     "GPU memory that a tenant may hold of a class.", print_limit_memory},
 	    {"gpuquota_used_memory_bytes", "gauge",
 	     "GPU memory that a tenant holds of a class, by state.", print_used_memory},
+	    {"gpuquota_over_gpus", "gauge",
+	     "GPUs that a tenant holds of a class beyond its limit; no series when it does not.",
+	     print_over_gpus},
+	    {"gpuquota_over_memory_bytes", "gauge",
+	     "GPU memory that a tenant holds of a class beyond its limit; no series when it does "
+	     "not.",
+	     print_over_memory},
 	    {"gpuquota_bound_gpu_seconds_total", "counter",
 	     "GPUs bound to pods of a tenant, times seconds.", print_bound_seconds},
+	    {"gpuquota_ledger_drift_total", "counter",
+	     "Times that what a tenant holds of a class was found wrong and repaired.",
+	     print_drift},
 	};
 
 	for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
@@ -122,6 +157,10 @@ void gq_metrics_print_usage(struct gq_buf *out, const struct gq_usage *usage)
 		    {"state", gq_charge_state_name((enum gq_charge_state)s)}, {0}};
 		gq_metric_sample_int(out, "gpuquota_charges", labels, (int64_t)usage->charges[s]);
 	}
+	gq_metric_single(
+	    out, "gpuquota_forced_deletions_total", "counter",
+	    "GPU pods deleted while they ran: a kubelet may still run them, uncounted.",
+	    (double)usage->forced_deletions);
 	print_uncharged(out, usage);
 }
 

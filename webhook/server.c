@@ -41,7 +41,7 @@ struct gq_server {
 	int64_t sweep_ns;
 	int64_t drain_since_ns; /* 0: not draining */
 	bool finished;
-	atomic_bool drain_wanted;
+	atomic_bool drain_wanted, close_idle_wanted;
 	atomic_int_fast64_t drain_max_ns;
 	atomic_uint_fast64_t connections_open, tls_failures, turns;
 };
@@ -244,6 +244,28 @@ static void drain(struct gq_server *server, int64_t now)
 		server->finished = true;
 }
 
+static void leave(struct gq_connection *connection, int64_t now)
+{
+	if (connection->metrics || connection->state == GQ_CONNECTION_DEAD)
+		return;
+	/* the tick notices that a handshake is over */
+	if (gq_connection_tick(connection, now))
+		kill_connection(connection);
+	else
+		gq_connection_leave(connection);
+}
+
+static void close_idle(struct gq_server *server, int64_t now)
+{
+	if (!atomic_exchange(&server->close_idle_wanted, false))
+		return;
+	lws_start_foreach_dll_safe(struct lws_dll2 *, at, next, server->connections.head)
+	{
+		leave(lws_container_of(at, struct gq_connection, list), now);
+	}
+	lws_end_foreach_dll_safe(at, next);
+}
+
 int gq_server_run(struct gq_server *server, struct gq_err *err)
 {
 	int64_t swept = 0;
@@ -256,6 +278,7 @@ int gq_server_run(struct gq_server *server, struct gq_err *err)
 			swept = now;
 		}
 		drain(server, now);
+		close_idle(server, now);
 		/* last before sleeping: from here on an answer writes to the event descriptor */
 		collect(server);
 		if (server->finished)
@@ -278,6 +301,12 @@ void gq_server_drain(struct gq_server *server, int64_t max_ns)
 	atomic_store(&server->drain_max_ns, max_ns);
 	gq_work_set_draining(server->shared.work);
 	atomic_store(&server->drain_wanted, true);
+	gq_work_wake(server->shared.work);
+}
+
+void gq_server_close_idle(struct gq_server *server)
+{
+	atomic_store(&server->close_idle_wanted, true);
 	gq_work_wake(server->shared.work);
 }
 

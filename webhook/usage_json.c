@@ -59,7 +59,7 @@ static int64_t pick_mib(struct gq_amount amount)
 	return amount.memory_mib;
 }
 
-static void put_tenant(struct gq_buf *out, const struct gq_usage_tenant *tenant)
+void gq_usage_print_tenant(struct gq_buf *out, const struct gq_usage_tenant *tenant)
 {
 	gq_buf_puts(out, "{\"name\":");
 	put_string(out, tenant->name);
@@ -79,6 +79,14 @@ static void put_tenant(struct gq_buf *out, const struct gq_usage_tenant *tenant)
 	gq_buf_puts(out, "]}");
 }
 
+void gq_usage_print_uncharged(struct gq_buf *out, const struct gq_usage_uncharged *uncharged)
+{
+	gq_buf_puts(out, "{\"namespace\":");
+	put_string(out, uncharged->namespace_);
+	gq_buf_printf(out, ",\"pods\":%zu,\"ambiguous\":%s}", uncharged->pods,
+		      uncharged->ambiguous ? "true" : "false");
+}
+
 int gq_usage_print_json(struct gq_buf *out, const struct gq_usage *usage)
 {
 	gq_buf_puts(out, "{\"policyHash\":");
@@ -89,14 +97,12 @@ int gq_usage_print_json(struct gq_buf *out, const struct gq_usage *usage)
 	gq_buf_printf(out, ",\"synced\":%s,\"tenants\":[", usage->synced ? "true" : "false");
 	for (size_t t = 0; t < usage->n_tenants; t++) {
 		gq_buf_puts(out, t ? ",\n" : "\n");
-		put_tenant(out, &usage->tenants[t]);
+		gq_usage_print_tenant(out, &usage->tenants[t]);
 	}
 	gq_buf_puts(out, "],\"uncharged\":[");
 	for (size_t i = 0; i < usage->n_uncharged; i++) {
-		gq_buf_puts(out, i ? ",{\"namespace\":" : "{\"namespace\":");
-		put_string(out, usage->uncharged[i].namespace_);
-		gq_buf_printf(out, ",\"pods\":%zu,\"ambiguous\":%s}", usage->uncharged[i].pods,
-			      usage->uncharged[i].ambiguous ? "true" : "false");
+		gq_buf_puts(out, i ? "," : "");
+		gq_usage_print_uncharged(out, &usage->uncharged[i]);
 	}
 	return gq_buf_puts(out, "]}\n");
 }

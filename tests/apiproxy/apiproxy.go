@@ -1,9 +1,10 @@
-// Package apiproxy stands between a client and an API server and can hold, delay and cut what
+// Package apiproxy stands between a client and an API server and can hold, delay, cut and lose what
 // the API server answers, for watches only or for everything. Clients authenticate by bearer
 // token, since the proxy ends their TLS connection.
 package apiproxy
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -57,6 +58,9 @@ type Proxy struct {
 	delay   time.Duration
 	expired Match
 	gone    int
+	dropped Match
+	drops   func(event []byte) bool
+	lost    int
 	live    map[*http.Request]context.CancelCauseFunc
 }
 
@@ -65,11 +69,16 @@ var errCut = errors.New("cut by the test")
 // New starts a proxy on a free loopback port. Its certificate is signed by ca, which also has
 // signed that of the API server.
 func New(upstream string, ca *controlplane.CA) (*Proxy, error) {
+	return Listen("127.0.0.1", upstream, ca)
+}
+
+// Listen is New on another address.
+func Listen(address, upstream string, ca *controlplane.CA) (*Proxy, error) {
 	target, err := url.Parse(upstream)
 	if err != nil {
 		return nil, err
 	}
-	pair, err := ca.Server("api-proxy", "127.0.0.1")
+	pair, err := ca.Server("api-proxy", address)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +88,7 @@ func New(upstream string, ca *controlplane.CA) (*Proxy, error) {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca.PEM)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
 	if err != nil {
 		return nil, err
 	}
@@ -139,9 +148,43 @@ func (p *Proxy) Expired() int {
 	return p.gone
 }
 
-// Release undoes Hold, Delay and Expire.
+// Drop loses single events of matching watches, as no API server does: those of which drops says so,
+// which gets each event's line of JSON, until Release.
+func (p *Proxy) Drop(match Match, drops func(event []byte) bool) {
+	p.change(func() { p.dropped, p.drops = match, drops })
+}
+
+// Dropped says how many events were lost so.
+func (p *Proxy) Dropped() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lost
+}
+
+// Release undoes Hold, Delay, Expire and Drop.
 func (p *Proxy) Release() {
-	p.change(func() { p.held, p.delayed, p.delay, p.expired = nil, nil, 0, nil })
+	p.change(func() {
+		p.held, p.delayed, p.delay, p.expired = nil, nil, 0, nil
+		p.dropped, p.drops = nil, nil
+	})
+}
+
+// keep returns the lines of a watch that go to the client.
+func (p *Proxy) keep(r *http.Request, lines []byte) []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dropped == nil || !p.dropped(r) {
+		return lines
+	}
+	var kept []byte
+	for line := range bytes.Lines(lines) {
+		if p.drops(line) {
+			p.lost++
+		} else {
+			kept = append(kept, line...)
+		}
+	}
+	return kept
 }
 
 // Cut breaks off the matching requests that are going on and says how many there were.
@@ -268,9 +311,18 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}()
+	var rest []byte // of a watch: the beginning of an event
 	for piece := range pieces {
 		if err := p.pass(ctx, r, piece.came); err != nil {
 			panic(http.ErrAbortHandler)
+		}
+		if Watches(r) && response.StatusCode == http.StatusOK {
+			lines := append(rest, piece.data...)
+			end := bytes.LastIndexByte(lines, '\n') + 1
+			if piece.err != nil {
+				end = len(lines)
+			}
+			piece.data, rest = p.keep(r, lines[:end]), bytes.Clone(lines[end:])
 		}
 		if len(piece.data) > 0 {
 			if _, err := w.Write(piece.data); err != nil {

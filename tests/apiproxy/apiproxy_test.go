@@ -5,8 +5,10 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,8 +38,12 @@ func TestProxy(t *testing.T) {
 		for {
 			select {
 			case line := <-events:
-				fmt.Fprintln(w, line)
-				_ = http.NewResponseController(w).Flush()
+				// What comes behind a zero comes a little later.
+				for part := range strings.SplitSeq(line+"\n", "\x00") {
+					_, _ = io.WriteString(w, part)
+					_ = http.NewResponseController(w).Flush()
+					time.Sleep(10 * time.Millisecond)
+				}
 			case <-r.Context().Done():
 				return
 			}
@@ -123,6 +129,31 @@ func TestProxy(t *testing.T) {
 		t.Fatalf("%q after %v", got, time.Since(begin))
 	}
 	proxy.Release()
+
+	isFour := func(event []byte) bool { return string(event) == "four\n" }
+	proxy.Drop(WatchesOf("/api/v1/nodes"), func([]byte) bool { return true })
+	events <- "four" // of another collection
+	if got := next(); got != "four" {
+		t.Fatalf("got %q", got)
+	}
+	proxy.Drop(WatchesOf("/api/v1/pods"), isFour)
+	// Two events in one write, one in two, and one whose end is all that is alike.
+	for _, event := range []string{"four\nfive", "six\nfo\x00ur\nseven", "twenty-four"} {
+		events <- event
+	}
+	for _, want := range []string{"five", "six", "seven", "twenty-four"} {
+		if got := next(); got != want {
+			t.Fatalf("got %q, want %q", got, want)
+		}
+	}
+	if n := proxy.Dropped(); n != 2 {
+		t.Errorf("%d events were dropped, want 2", n)
+	}
+	proxy.Release()
+	events <- "four"
+	if got := next(); got != "four" {
+		t.Fatalf("got %q after the release", got)
+	}
 
 	if n := proxy.Cut(Watches); n != 1 {
 		t.Errorf("cut %d requests, want 1", n)

@@ -198,11 +198,11 @@ static void *count_anew(void *arg)
 {
 	struct counting *counting = arg;
 	struct gq_err err;
-	unsigned drift;
 
 	while (atomic_load(&counting->left) > 0) {
 		int64_t start = clock_ns();
-		if (gq_ledger_recount(counting->ledger, start, &drift, &err) || drift)
+		struct gq_drift drift GQ_CLEANUP(gq_drift_done) = {0};
+		if (gq_ledger_recount(counting->ledger, start, &drift, &err) || drift.n_limits)
 			fail("recount", &err);
 		counting->took_ns = clock_ns() - start;
 		atomic_fetch_sub(&counting->left, 1);

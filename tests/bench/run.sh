@@ -277,7 +277,7 @@ main() {
   trap end_groups EXIT
   exit_on_signals
   build_all
-  ! wants parts || program_output bench_json_filter bench_nodes bench_review
+  ! wants parts || program_output bench_entry bench_json_filter bench_nodes bench_review
   ! wants decision || program_output bench_decision
   ! wants reviews || reviews
   ! wants sync || sync_all

@@ -138,9 +138,10 @@ static void answer_read(void *arg, struct gq_read *read, int64_t timeout_ns,
 	done(done_arg);
 }
 
-static void commit(void *arg, uint64_t ticket, void (*done)(void *done_arg, int code),
-		   void *done_arg)
+static void commit(void *arg, uint64_t ticket, int64_t deadline_ns,
+		   void (*done)(void *done_arg, int code), void *done_arg)
 {
+	(void)deadline_ns;
 	gq_ledger_commit(arg, ticket, NOW_NS);
 	done(done_arg, 0);
 }

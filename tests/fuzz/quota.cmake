@@ -1,3 +1,3 @@
-foreach(file claim node pod quantity)
+foreach(file claim entry node pod quantity)
   gq_fuzzer(${file} LINKS gq_quota)
 endforeach()

@@ -154,11 +154,12 @@ static inline void world_finish_commit(struct world *world, size_t i, int code)
 	world->commits[i].done(world->commits[i].done_arg, code);
 }
 
-static inline void world_commit(void *arg, uint64_t ticket, void (*done)(void *done_arg, int code),
-				void *done_arg)
+static inline void world_commit(void *arg, uint64_t ticket, int64_t deadline_ns,
+				void (*done)(void *done_arg, int code), void *done_arg)
 {
 	struct world *world = arg;
 
+	assert_true(deadline_ns > world->clock.mono_ns);
 	assert_true(ticket != 0 && world->n_commits < WORLD_CALLS_MAX);
 	size_t i = world->n_commits++;
 	world->commits[i].ticket = ticket;

@@ -10,12 +10,17 @@ void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *p, size_t size);
 
 static long countdown = -1;
-static bool failed;
+static bool failed, held;
 
 void fail_alloc(long nth)
 {
 	countdown = nth;
 	failed = false;
+}
+
+void fail_alloc_hold(bool hold)
+{
+	held = hold;
 }
 
 bool fail_alloc_done(void)
@@ -28,7 +33,7 @@ bool fail_alloc_done(void)
 
 static bool now(void)
 {
-	if (countdown < 0 || countdown-- > 0)
+	if (held || countdown < 0 || countdown-- > 0)
 		return false;
 	return failed = true;
 }

@@ -1,6 +1,7 @@
-foreach(name backoff base64 keep kubeconfig kubeconfig_find secret status)
+foreach(name backoff base64 keep kubeconfig kubeconfig_find secret status timers)
   gq_unit_test(${name} LINKS gq_informer)
 endforeach()
+gq_fail_alloc(timers)
 foreach(name reflector reflector_end reflector_item)
   gq_unit_test(${name} LINKS gq_informer SOURCES reflector_sim.c)
 endforeach()

@@ -2,12 +2,15 @@
 # four, one has too little memory, one steps in between the slices of larger work, one is a random
 # life against a naive model, and one has a thread for everything.
 gq_unit_test(amount LINKS gq_quota)
-foreach(name binding book claims decision explain fit ledger rebuild reserve tenancy usage verdict
+foreach(name binding book claims decision drift explain fit ledger makers rebuild reserve tenancy unseen usage
+    verdict verify
     ledger_memory ledger_midway ledger_model ledger_stress)
   gq_unit_test(${name} LINKS gq_quota SOURCES ledger_fixture.c)
 endforeach()
-gq_fail_alloc(ledger_memory)
-target_link_options(test_ledger_memory PRIVATE -Wl,--wrap=strdup)
+foreach(name ledger_memory verify)
+  gq_fail_alloc(${name})
+  target_link_options(test_${name} PRIVATE -Wl,--wrap=strdup)
+endforeach()
 target_link_options(test_ledger_midway PRIVATE
   -Wl,--wrap=gq_lock_release,--wrap=gq_node_snapshot_match)
 

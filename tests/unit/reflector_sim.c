@@ -36,6 +36,10 @@ static int on_event(void *arg, const struct gq_event *event, struct gq_err *err)
 	char name[64];
 
 	gq_buf_puts(&sim->log, marks[event->kind]);
+	if (event->kind == GQ_EVENT_LIST_BEGIN || event->kind == GQ_EVENT_LIST_END)
+		sim->begun_ns = event->begun_ns;
+	else
+		assert_int_equal(event->begun_ns, 0);
 	if (event->kind == GQ_EVENT_LIST_END && sim->end_code)
 		return gq_fail(err, sim->end_code, "no end");
 	if (!event->json)

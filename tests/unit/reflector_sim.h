@@ -24,6 +24,7 @@ struct sim {
 	const char *refuse; /* on_event fails for the object of this name … */
 	int refuse_code;    /* … so */
 	int end_code;       /* on_event's answer to LIST_END */
+	int64_t begun_ns;   /* as the last LIST_BEGIN or LIST_END told it */
 };
 
 /* Of each test; *state is its sim. */

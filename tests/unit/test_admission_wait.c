@@ -313,13 +313,52 @@ static void commits_that_fail(void **state)
 	world.commit_code = GQ_EIO;
 	struct gq_request *request =
 	    ask_pod(&world, POD(.ns = "a-train", .name = "p", .uid = "u1", .gpus = "4"));
-	assert_has(assert_failed(request, 503), "stored");
+	assert_has(assert_failed(request, 503), "cannot note reservations");
 	assert_int_equal(app_charges(world.ledger), 0);
-	assert_int_equal(counted(&world, GQ_VERDICT_UNAVAILABLE, GQ_REASON_OVERLOADED), 1);
+	assert_int_equal(counted(&world, GQ_VERDICT_UNAVAILABLE, GQ_REASON_JOURNAL), 1);
 	assert_int_equal(counted_all(&world), 1);
 	request_free(request);
 	world.commit_code = 0;
 	allow(POD(.ns = "a-train", .name = "p", .uid = "u1", .gpus = "4"));
+}
+
+/* Another replica decides: the connection is closed, so that the next call may reach it. */
+static bool leads;
+
+static bool on_leads(void *arg)
+{
+	(void)arg;
+	return leads;
+}
+
+static void leading(void **state)
+{
+	struct gq_admission *always = world.admission;
+
+	(void)state;
+	world.admission =
+	    gq_admission_new(&(struct gq_admission_options){.ledger = world.ledger,
+							    .clock = &world.clock.clock,
+							    .policy_namespace = "gpuquota-system",
+							    .policy_name = "gpuquota-policy",
+							    .read = world_read,
+							    .commit = world_commit,
+							    .leads = on_leads,
+							    .arg = &world});
+	assert_non_null(world.admission);
+	leads = false;
+	struct gq_request *request =
+	    ask_pod(&world, POD(.ns = "a-train", .name = "p", .uid = "u1", .gpus = "1"));
+	assert_has(assert_failed(request, 503), "does not lead");
+	assert_true(request->answer.close);
+	assert_int_equal(request->answer.retry_after_s, 1);
+	assert_int_equal(app_charges(world.ledger), 0);
+	assert_int_equal(counted(&world, GQ_VERDICT_UNAVAILABLE, GQ_REASON_NOT_LEADER), 1);
+	request_free(request);
+	leads = true;
+	allow(POD(.ns = "a-train", .name = "p", .uid = "u1", .gpus = "1"));
+	gq_admission_free(world.admission);
+	world.admission = always;
 }
 
 /* A server that ends frees what waits for a read; the sanitizer sees what is left. */
@@ -353,6 +392,7 @@ int main(void)
 	    TEST(reads_that_last_too_long),
 	    TEST(answers_after_the_commit),
 	    TEST(commits_that_fail),
+	    TEST(leading),
 	    TEST(given_up),
 	};
 

@@ -446,6 +446,213 @@ static void test_free_ends_what_is_outstanding(void **state)
 	gq_api_free(NULL);
 }
 
+/* Timers of a test; what was due is written down by its letter. */
+struct ticks {
+	struct gq_api *api;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	char log[64];
+	bool hold; /* on_hold() does not return */
+	unsigned n;
+};
+
+struct tick {
+	struct ticks *all;
+	char letter;
+};
+
+static void ticks_init(struct ticks *ticks, struct gq_api *api)
+{
+	*ticks = (struct ticks){.api = api};
+	pthread_mutex_init(&ticks->lock, NULL);
+	pthread_cond_init(&ticks->changed, NULL);
+}
+
+static void on_tick(void *arg)
+{
+	struct tick *tick = arg;
+	struct ticks *all = tick->all;
+
+	pthread_mutex_lock(&all->lock);
+	if (all->n < sizeof all->log - 1)
+		all->log[all->n] = tick->letter;
+	all->n++;
+	pthread_cond_broadcast(&all->changed);
+	pthread_mutex_unlock(&all->lock);
+}
+
+static void on_hold(void *arg)
+{
+	struct ticks *all = arg;
+
+	pthread_mutex_lock(&all->lock);
+	while (all->hold)
+		pthread_cond_wait(&all->changed, &all->lock);
+	pthread_mutex_unlock(&all->lock);
+}
+
+static void ticks_wait(struct ticks *ticks, unsigned n)
+{
+	pthread_mutex_lock(&ticks->lock);
+	while (ticks->n < n)
+		pthread_cond_wait(&ticks->changed, &ticks->lock);
+	pthread_mutex_unlock(&ticks->lock);
+}
+
+static void hold(struct ticks *ticks)
+{
+	ticks->hold = true;
+	assert_int_equal(gq_api_after(ticks->api, 0, on_hold, ticks, NULL), 0);
+}
+
+static void let_go(struct ticks *ticks)
+{
+	pthread_mutex_lock(&ticks->lock);
+	ticks->hold = false;
+	pthread_cond_broadcast(&ticks->changed);
+	pthread_mutex_unlock(&ticks->lock);
+}
+
+static void test_timers_in_order(void **state)
+{
+	struct fixture *f = *state;
+	static const struct {
+		char letter;
+		int64_t delay_ns;
+	} timers[] = {{'d', 30 * GQ_NS_PER_MS}, {'c', 20 * GQ_NS_PER_MS}, {'a', 0},
+		      {'e', 40 * GQ_NS_PER_MS}, {'b', 10 * GQ_NS_PER_MS}, {'x', INT64_MAX}};
+	struct ticks ticks;
+	struct tick each[6];
+
+	ticks_init(&ticks, f->api);
+	int64_t before = gq_clock_mono_ns(&gq_clock_real);
+	hold(&ticks);
+	for (size_t i = 0; i < 6; i++) {
+		each[i] = (struct tick){&ticks, timers[i].letter};
+		assert_int_equal(gq_api_after(f->api, timers[i].delay_ns, on_tick, &each[i], NULL),
+				 0);
+	}
+	let_go(&ticks);
+	ticks_wait(&ticks, 5);
+	assert_string_equal(ticks.log, "abcde");
+	/* not one of them too soon */
+	assert_true(gq_clock_mono_ns(&gq_clock_real) - before >= 40 * GQ_NS_PER_MS);
+}
+
+static void test_many_timers(void **state)
+{
+	struct fixture *f = *state;
+	struct ticks ticks;
+	struct tick tick = {&ticks, 'x'};
+	struct gq_err err = {0};
+	unsigned n = 0;
+
+	ticks_init(&ticks, f->api);
+	hold(&ticks);
+	while (gq_api_after(f->api, 0, on_tick, &tick, &err) == 0)
+		n++;
+	assert_int_equal(err.code, GQ_ETOOBIG);
+	assert_in_range(n, 9999, 10000);
+	let_go(&ticks);
+	ticks_wait(&ticks, n);
+	assert_int_equal(gq_api_after(f->api, -5, on_tick, &tick, NULL), 0);
+	ticks_wait(&ticks, n + 1);
+}
+
+/* Adds itself anew for ever, and starts a request the first time. */
+struct chain {
+	struct fixture *f;
+	unsigned links;
+	int code;
+};
+
+static void on_link(void *arg)
+{
+	struct chain *chain = arg;
+	const struct gq_api_request request = request_of("GET", "/link", &chain->f->result);
+
+	if (chain->links++ == 3)
+		chain->code = gq_api_start(chain->f->api, &request, NULL);
+	assert_int_equal(gq_api_after(chain->f->api, 0, on_link, chain, NULL), 0);
+}
+
+static void test_timers_from_callbacks(void **state)
+{
+	struct fixture *f = *state;
+	struct chain chain = {.f = f, .code = 1};
+
+	assert_int_equal(gq_api_after(f->api, 0, on_link, &chain, NULL), 0);
+	/* they leave room for requests */
+	apicall_answer(apidouble_next(f->server, "/link"), 200, "", "");
+	result_wait(&f->result);
+	assert_int_equal(f->result.response.code, 0);
+	gq_api_free(f->api);
+	f->api = NULL;
+	assert_int_equal(chain.code, 0);
+	assert_true(chain.links > 4);
+}
+
+struct adder {
+	struct tick tick;
+	pthread_t thread;
+};
+
+static void *add_timers(void *arg)
+{
+	struct adder *adder = arg;
+
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(gq_api_after(adder->tick.all->api, i % 3 * GQ_NS_PER_MS, on_tick,
+					      &adder->tick, NULL),
+				 0);
+	return NULL;
+}
+
+static void test_timers_from_other_threads(void **state)
+{
+	struct fixture *f = *state;
+	struct adder adders[4];
+	struct ticks ticks;
+
+	ticks_init(&ticks, f->api);
+	for (size_t i = 0; i < 4; i++) {
+		adders[i].tick = (struct tick){&ticks, 'x'};
+		assert_int_equal(pthread_create(&adders[i].thread, NULL, add_timers, &adders[i]),
+				 0);
+	}
+	for (size_t i = 0; i < 4; i++)
+		pthread_join(adders[i].thread, NULL);
+	ticks_wait(&ticks, 400);
+}
+
+static void on_done_after(void *arg, const struct gq_api_response *response)
+{
+	struct tick *tick = arg;
+
+	assert_int_equal(response->code, GQ_EIO);
+	tick->letter =
+	    (char)(gq_api_after(tick->all->api, 0, on_tick, tick, NULL) == GQ_EINVALID ? 'r' : 'w');
+}
+
+static void test_free_forgets_timers(void **state)
+{
+	struct fixture *f = *state;
+	struct ticks ticks;
+	struct tick tick = {&ticks, 'x'};
+	struct gq_api_request request = request_of("GET", "/x", NULL);
+
+	ticks_init(&ticks, f->api);
+	request.on_done = on_done_after;
+	request.arg = &tick;
+	assert_int_equal(gq_api_start(f->api, &request, NULL), 0);
+	(void)apidouble_next(f->server, "/x");
+	assert_int_equal(gq_api_after(f->api, 3600 * GQ_NS_PER_S, on_tick, &tick, NULL), 0);
+	gq_api_free(f->api);
+	f->api = NULL;
+	assert_int_equal(ticks.n, 0);
+	assert_int_equal(tick.letter, 'r');
+}
+
 static void test_new_token_after_401(void **state)
 {
 	struct fixture *f = *state;
@@ -520,6 +727,11 @@ int main(void)
 	    TEST(test_callbacks_may_start_requests),
 	    TEST(test_calls_that_wait),
 	    TEST(test_free_ends_what_is_outstanding),
+	    TEST(test_timers_in_order),
+	    TEST(test_many_timers),
+	    TEST(test_timers_from_callbacks),
+	    TEST(test_timers_from_other_threads),
+	    TEST(test_free_forgets_timers),
 	    TEST(test_new_token_after_401),
 	    TEST(test_requests_that_are_none),
 	};

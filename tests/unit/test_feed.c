@@ -301,6 +301,72 @@ static void namespaces(void **state)
 	assert_int_equal(held_by_b(), 1);
 }
 
+/* What was told of own pods, as text. */
+static char told[512];
+
+static void on_own_pod(void *arg, const char *name, const char *leader_label, const char *barrier,
+		       bool gone, bool listed)
+{
+	assert_ptr_equal(arg, &feed);
+	/* the ledger has it by now */
+	(void)snprintf(told + strlen(told), sizeof told - strlen(told),
+		       "%s%s%s leader=%s barrier=%s held=%d;", listed ? "in list " : "",
+		       gone ? "-" : "+", name, leader_label, barrier, held(-1));
+}
+
+static void on_pods_listed(void *arg, int64_t begun_ns)
+{
+	assert_ptr_equal(arg, &feed);
+	assert_int_equal(begun_ns, 77);
+	(void)snprintf(told + strlen(told), sizeof told - strlen(told), "listed held=%d;",
+		       held(-1));
+}
+
+static void expect_told(const char *text)
+{
+	assert_string_equal(told, text);
+	told[0] = '\0';
+}
+
+static void own_pods(void **state)
+{
+	struct gq_err err;
+
+	(void)state;
+	told[0] = '\0';
+	feed.arg = &feed;
+	feed.on_own_pod = on_own_pod;
+	feed.on_pods_listed = on_pods_listed;
+	good(gq_feed_pods, GQ_EVENT_UPSERT, POD("u1", ""));
+	expect_told("");
+	/* the namespace of the others, so that the ledger shows what it has */
+	feed.own_namespace = "a-train";
+	good(gq_feed_pods, GQ_EVENT_UPSERT, POD("u2", ""));
+	good(gq_feed_pods, GQ_EVENT_UPSERT,
+	     POD("u3", ",'labels':{'app':'a-train','gpuquota.io/leader':'true'},"
+		       "'annotations':{'gpuquota.io/barrier':'7','x':'y'}"));
+	good(gq_feed_pods, GQ_EVENT_DELETE, POD("u3", ",'labels':{'gpuquota.io/leader':''}"));
+	expect_told("+u2 leader= barrier= held=2;+u3 leader=true barrier=7 held=3;"
+		    "-u3 leader= barrier= held=2;");
+	/* the name elsewhere is not the namespace */
+	good(gq_feed_pods, GQ_EVENT_UPSERT,
+	     "{'metadata':{'namespace':'other','name':'a-train','uid':'u4'},'spec':{}}");
+	expect_told("");
+	/* a pod that is not understood is told all the same */
+	assert_int_equal(send(gq_feed_pods, GQ_EVENT_UPSERT,
+			      "{'metadata':{'namespace':'a-train','name':'p','uid':'u5',"
+			      "'annotations':{'gpuquota.io/barrier':'8'}},'spec':{'containers':3}}",
+			      &err),
+			 GQ_EINVALID);
+	expect_told("+p leader= barrier=8 held=2;");
+	const struct gq_event begin = {.kind = GQ_EVENT_LIST_BEGIN, .begun_ns = 77};
+	const struct gq_event end = {.kind = GQ_EVENT_LIST_END, .begun_ns = 77};
+	assert_int_equal(gq_feed_pods(&feed, &begin, &err), 0);
+	good(gq_feed_pods, GQ_EVENT_UPSERT, POD("u2", ""));
+	assert_int_equal(gq_feed_pods(&feed, &end, &err), 0);
+	expect_told("in list +u2 leader= barrier= held=2;listed held=1;");
+}
+
 /* The captured stream of the API server goes through whole. */
 static void captured_stream(void **state)
 {
@@ -341,9 +407,9 @@ static void captured_stream(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    TEST(pods),           TEST(pod_lists),  TEST(bad_objects),
-	    TEST(pods_beyond_us), TEST(deletions),  TEST(nodes),
-	    TEST(node_lists),     TEST(namespaces), TEST(captured_stream),
+	    TEST(pods),      TEST(pod_lists),       TEST(bad_objects), TEST(pods_beyond_us),
+	    TEST(deletions), TEST(nodes),           TEST(node_lists),  TEST(namespaces),
+	    TEST(own_pods),  TEST(captured_stream),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,7 +35,8 @@ struct fixture {
 	struct gq_informer *informer;
 	struct gq_clock clock;
 	_Atomic int64_t now;
-	atomic_uint reads; /* of the clock */
+	atomic_uint reads;        /* of the clock */
+	_Atomic int64_t begun_ns; /* as the last LIST_END told it */
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -85,6 +86,7 @@ static int on_event(void *arg, const struct gq_event *event, struct gq_err *err)
 		note(f, "[");
 		break;
 	case GQ_EVENT_LIST_END:
+		atomic_store(&f->begun_ns, event->begun_ns);
 		note(f, "]");
 		break;
 	case GQ_EVENT_UPSERT:
@@ -564,6 +566,44 @@ static void test_collections_are_independent(void **state)
 	unmake(f);
 }
 
+static void test_relist(void **state)
+{
+	struct fixture *f = make(NULL);
+	(void)state;
+
+	f->options.n_resources = 2;
+	f->resources[1].path = "/api/v1/nodes";
+	run(f);
+	struct apicall *pods = apidouble_next(f->server, "/api/v1/pods");
+	apicall_begin(pods, 200, "");
+	apicall_send(pods, SIM_MARKER("9"));
+	expect(f, "[]!");
+	struct apicall *nodes = apidouble_next(f->server, "/api/v1/nodes");
+	apicall_begin(nodes, 200, "");
+	apicall_send(nodes, SIM_MARKER("8"));
+	expect(f, "[]!");
+	atomic_fetch_add(&f->now, 5 * S);
+	gq_informer_relist(f->informer, "secrets");
+	gq_informer_relist(f->informer, "pods");
+	/* the watch is cut, the list begun, and by then another one is wanted */
+	apicall_wait_gone(pods);
+	pods = apidouble_next(f->server, "/api/v1/pods");
+	assert_non_null(strstr(apicall_path(pods), "sendInitialEvents"));
+	gq_informer_relist(f->informer, "pods");
+	apicall_wait_gone(pods);
+	pods = apidouble_next(f->server, "/api/v1/pods");
+	apicall_begin(pods, 200, "");
+	apicall_send(pods, SIM_EVENT("ADDED", "a", "10") SIM_MARKER("11"));
+	expect(f, "[+10]");
+	assert_int_equal(atomic_load(&f->begun_ns), 1005 * S);
+	apicall_send(nodes, SIM_EVENT("ADDED", "n", "12"));
+	expect(f, "+12");
+	settle(f);
+	assert_int_equal(apidouble_waiting(f->server), 0);
+	assert_int_equal(stats_of(f).errors, 0);
+	unmake(f);
+}
+
 static void test_ends_at_any_time(void **state)
 {
 	(void)state;
@@ -625,6 +665,7 @@ int main(void)
 	    cmocka_unit_test(test_tls),
 	    cmocka_unit_test(test_nobody_listens),
 	    cmocka_unit_test(test_collections_are_independent),
+	    cmocka_unit_test(test_relist),
 	    cmocka_unit_test(test_ends_at_any_time),
 	    cmocka_unit_test(test_options_that_cannot_work),
 	};

@@ -1,6 +1,8 @@
 #include "ledger_fixture.h"
 
 #include "fail_alloc.h"
+#include "quota/entry.h"
+#include "quota/ledger_internal.h"
 
 /* Fails one allocation of the ledger after the other. The answer is GQ_ENOMEM, or it was done all
  * the same; and in the first case nothing has changed: totals as before, nothing to repair. */
@@ -46,7 +48,7 @@ static char *state_of(struct world *w)
 		gq_buf_printf(&out, "%s\n", usage_of(w, limits[i][0], limits[i][1]));
 		gq_buf_printf(&out, "%s\n", memory_of(w, limits[i][0], limits[i][1]));
 	}
-	gq_buf_puts(&out, pods_of(w));
+	gq_buf_printf(&out, "%s\n%s", pods_of(w), unseen_of(w));
 	return gq_buf_steal(&out);
 }
 
@@ -93,6 +95,31 @@ static int do_bind(struct world *w, const struct objects *o)
 	return gq_decide_binding(w->ledger, &binding, &w->verdict, NULL);
 }
 
+static int restore(struct world *w, const struct gq_pod *pod, const char *node)
+{
+	char user[] = "jane", bind_node[16];
+	const struct gq_entry entry = {
+	    .pod = (struct gq_pod *)pod, .user = user, .bind_node = bind_node};
+
+	(void)snprintf(bind_node, sizeof bind_node, "%s", node);
+	return gq_ledger_restore(w->ledger, &entry, w->now_ns, NULL);
+}
+
+static int do_restore(struct world *w, const struct objects *o)
+{
+	return restore(w, o->other, "");
+}
+
+static int do_restore_bound(struct world *w, const struct objects *o)
+{
+	return restore(w, o->other, "h1");
+}
+
+static int do_restore_binding(struct world *w, const struct objects *o)
+{
+	return restore(w, o->pod, "h1");
+}
+
 static int do_node(struct world *w, const struct objects *o)
 {
 	int code = gq_ledger_node_seen(w->ledger, o->node, NULL);
@@ -119,6 +146,30 @@ static int do_usage(struct world *w, const struct objects *o)
 	if (!code)
 		gq_usage_done(&usage);
 	return code;
+}
+
+static int do_holders(struct world *w, const struct objects *o)
+{
+	struct gq_usage usage;
+	int code = gq_ledger_usage(w->ledger, w->now_ns, w->wall_s, &usage, NULL);
+
+	(void)o;
+	if (code)
+		return code;
+	for (size_t t = 0; t < usage.n_tenants; t++)
+		for (size_t i = 0; i < usage.tenants[t].n_limits; i++)
+			usage.tenants[t].limits[i].most = (struct gq_amount){0, 0};
+	code = gq_ledger_usage_holders(w->ledger, &usage, NULL);
+	gq_usage_done(&usage);
+	return code;
+}
+
+static int do_recount(struct world *w, const struct objects *o)
+{
+	struct gq_drift drift GQ_CLEANUP(gq_drift_done) = {0};
+
+	(void)o;
+	return gq_ledger_recount(w->ledger, w->now_ns, &drift, NULL);
 }
 
 static int do_found(struct world *w, const struct objects *o)
@@ -158,11 +209,43 @@ static struct world *setup_asked(void)
 	return w;
 }
 
+/* A total is wrong, and what the recount finds wants to be noted. */
+static struct world *setup_drifted(void)
+{
+	struct world *w = setup();
+
+	w->ledger->cur->tenants[0].limits[0].used.by[GQ_STATE_BOUND].shares++;
+	gq_ledger_state_set(w->ledger, gq_map_get(w->ledger->charges, "a-train/q", 9),
+			    GQ_STATE_PENDING);
+	return w;
+}
+
 static struct world *setup_binding(void)
 {
 	struct world *w = setup();
 
 	assert_int_equal(world_bind(w, SPEC(.name = "p"), "h1", false), GQ_VERDICT_ALLOW);
+	return w;
+}
+
+/* Bound before, to another class: what that holds is not lost with the next one. */
+static struct world *setup_bound_elsewhere(void)
+{
+	struct world *w = setup();
+
+	world_node(w, "b1", PRODUCT "=" A100_40);
+	assert_int_equal(world_bind(w, SPEC(.name = "p"), "b1", false), GQ_VERDICT_ALLOW);
+	assert_true(w->ticket != 0);
+	return w;
+}
+
+/* Allowed, not seen, and bound by somebody who is faster than the watch. */
+static struct world *setup_unseen(void)
+{
+	struct world *w = setup();
+
+	GONE(w, .name = "p");
+	ALLOWED(w, .name = "p", .gpus = 2, .product = A100_80);
 	return w;
 }
 
@@ -242,7 +325,19 @@ static void binding(void **state)
 {
 	(void)state;
 	assert_true(torture(setup, do_bind, false) > 0);
+	assert_true(torture(setup_bound_elsewhere, do_bind, false) > 0);
+	assert_true(torture(setup_unseen, do_bind, false) > 0);
 	assert_true(torture(setup_binding, do_bind_end, false) > 0);
+}
+
+static void taking_over(void **state)
+{
+	(void)state;
+	assert_true(torture(setup, do_restore, false) > 0);
+	assert_true(torture(setup, do_restore_bound, false) > 0);
+	assert_true(torture(setup, do_restore_binding, false) > 0);
+	assert_true(torture(setup_unseen, do_restore_binding, false) > 0);
+	assert_true(torture(setup_asked, do_restore, false) > 0);
 }
 
 static void nodes_and_namespaces(void **state)
@@ -258,7 +353,16 @@ static void policies_and_usage(void **state)
 	(void)state;
 	assert_true(torture(setup, do_policy, false) > 0);
 	assert_true(torture(setup_asked, do_policy, false) > 0);
-	assert_true(torture(setup, do_usage, false) > 0);
+	long usage = torture(setup, do_usage, false);
+	assert_true(usage > 0);
+	assert_true(torture(setup, do_holders, false) > usage);
+}
+
+static void recounts(void **state)
+{
+	(void)state;
+	assert_true(torture(setup_asked, do_recount, false) > 0);
+	assert_true(torture(setup_drifted, do_recount, true) > 0);
 }
 
 static void probes(void **state)
@@ -288,8 +392,10 @@ int main(void)
 	    cmocka_unit_test(creating),
 	    cmocka_unit_test(pods_seen),
 	    cmocka_unit_test(binding),
+	    cmocka_unit_test(taking_over),
 	    cmocka_unit_test(nodes_and_namespaces),
 	    cmocka_unit_test(policies_and_usage),
+	    cmocka_unit_test(recounts),
 	    cmocka_unit_test(probes),
 	    cmocka_unit_test(a_ledger),
 	};

@@ -259,6 +259,39 @@ static void everything_ends_meanwhile(void **state)
 	world_free(w);
 }
 
+/* Those that the walk would look at next end. */
+static void the_next_end(struct world *w, unsigned call)
+{
+	char name[16];
+
+	for (int i = 0; i < 3; i++) {
+		space(name, (int)call * (GQ_SLICE + 3) + GQ_SLICE + i);
+		GONE(w, .ns = name);
+	}
+	space(name, SPACES + (int)call);
+	SEEN(w, .ns = name, .product = A100_80);
+}
+
+static void pods_end_while_a_list_is_compared(void **state)
+{
+	struct world *w = many(EARLIER);
+	struct gq_probe probe;
+	size_t suspects = 0;
+
+	(void)state;
+	assert_int_equal(gq_ledger_verify_begin(w->ledger, NULL), 0);
+	during(w, the_next_end, false);
+	assert_int_equal(gq_ledger_verify_unlisted(w->ledger, NULL), 0);
+	over();
+	assert_int_equal(calls, SPACES / GQ_SLICE);
+	while (gq_ledger_suspect_next(w->ledger, &probe))
+		suspects++;
+	/* after each slice but the last */
+	assert_int_equal(suspects, SPACES - 3 * (SPACES / GQ_SLICE - 1));
+	gq_ledger_verify_end(w->ledger);
+	world_free(w);
+}
+
 static void nodes_change(struct world *w, unsigned call)
 {
 	world_node_unsettled(w, "a2", call % 2 ? PRODUCT "=" A100_80 : PRODUCT "=" A100_40,
@@ -352,6 +385,40 @@ static void a_decision_is_worked_out_again(void **state)
 	world_free(w);
 }
 
+/* Those that the walk would come to next. */
+static void next_pods_end(struct world *w, unsigned call)
+{
+	(void)call;
+	for (int i = 0; i < 20; i++) {
+		const struct gq_list *next = w->ledger->slot_cursor;
+		char name[16];
+		if (!next || next == &w->ledger->all_slots)
+			return;
+		(void)snprintf(name, sizeof name, "%s",
+			       gq_list_entry(next, struct gq_slot, in_all)->ns->name);
+		GONE(w, .ns = name);
+	}
+}
+
+/* The list of holders is made in slices too. */
+static void pods_end_while_holders_are_listed(void **state)
+{
+	struct world *w = many("tenants:\n  - {name: red, namespaceSelector: {matchLabels: {team: "
+			       "red}}, quota: {A100: {gpus: 1}}}\n");
+	struct gq_usage usage;
+
+	(void)state;
+	assert_int_equal(gq_ledger_usage(w->ledger, w->now_ns, w->wall_s, &usage, NULL), 0);
+	during(w, next_pods_end, false);
+	assert_int_equal(gq_ledger_usage_holders(w->ledger, &usage, NULL), 0);
+	over();
+	/* after 64 each 20 end, and after the last 64 those 4 that are left */
+	assert_int_equal(usage.tenants[0].limits[0].pods, 4 * GQ_SLICE);
+	assert_int_equal(usage.tenants[0].limits[0].n_holders, GQ_USAGE_HOLDERS_MAX);
+	gq_usage_done(&usage);
+	world_free(w);
+}
+
 static void a_world_that_never_stands_still(void **state)
 {
 	struct world *w = world_new("tenants: [{name: team-a, namespaces: [a-train], quota: {A100: "
@@ -374,8 +441,10 @@ int main(void)
 	    cmocka_unit_test(namespaces_move_while_a_policy_is_loaded),
 	    cmocka_unit_test(bindings_while_counting_anew),
 	    cmocka_unit_test(everything_ends_meanwhile),
+	    cmocka_unit_test(pods_end_while_a_list_is_compared),
 	    cmocka_unit_test(nodes_settle_meanwhile),
 	    cmocka_unit_test(a_decision_is_worked_out_again),
+	    cmocka_unit_test(pods_end_while_holders_are_listed),
 	    cmocka_unit_test(a_world_that_never_stands_still),
 	};
 

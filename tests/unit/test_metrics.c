@@ -17,7 +17,8 @@ static struct gq_usage_limit limits_a[] = {
     {.class_name = "A100",
      .most = {8 * GPU, 655360},
      .used = {{GPU, 81920}, {GPU / 2, 40960}, {4 * GPU, 327680}, {0, 0}},
-     .bound_gpu_seconds = 1234567890.75},
+     .bound_gpu_seconds = 1234567890.75,
+     .drift_total = 7},
     {.class_name = "*",
      .most = {GQ_UNLIMITED, 1024},
      .used = {{0, 0}, {GPU / 3, GQ_UNLIMITED}, {0, 0}, {0, 0}}},
@@ -30,8 +31,10 @@ static struct gq_usage_tenant tenants[] = {
     {.name = "t\"e\\a\nm", .parent = "team-a", .n_limits = 1, .limits = limits_b},
     {.name = "empty"},
 };
-static struct gq_usage_uncharged uncharged[] = {{(char *)(uintptr_t) "lab", 3, false},
-						{(char *)(uintptr_t) "both", 0, true}};
+static struct gq_usage_uncharged uncharged[] = {
+    {.namespace_ = (char *)(uintptr_t) "lab", .pods = 3},
+    {.namespace_ = (char *)(uintptr_t) "both", .ambiguous = true},
+};
 static const struct gq_usage usage = {.synced = true,
 				      .tenants = tenants,
 				      .n_tenants = LEN(tenants),
@@ -94,6 +97,8 @@ static void usage_series(void **state)
 	    {"gpuquota_used_memory_bytes{tenant=\"team-a\",class=\"*\",state=\"pending\"}",
 	     HUGE_VAL},
 	    {"gpuquota_bound_gpu_seconds_total{tenant=\"team-a\",class=\"A100\"}", 1234567890.75},
+	    {"gpuquota_ledger_drift_total{tenant=\"team-a\",class=\"A100\"}", 7},
+	    {"gpuquota_ledger_drift_total{tenant=\"team-a\",class=\"*\"}", 0},
 	    {"gpuquota_charges{state=\"reserved\"}", 1},
 	    {"gpuquota_charges{state=\"pending\"}", 2},
 	    {"gpuquota_charges{state=\"bound\"}", 3},
@@ -104,11 +109,14 @@ static void usage_series(void **state)
 	};
 	for (size_t i = 0; i < LEN(cases); i++)
 		assert_true(page_value(page, cases[i].series) == cases[i].value);
-	/* unlimited is no series */
+	/* unlimited is no series, and neither is a limit that is kept */
+	assert_int_equal(page_count(page, "gpuquota_over_gpus"), 0);
+	assert_int_equal(page_count(page, "gpuquota_over_memory_bytes"), 1); /* nobody knows */
 	assert_int_equal(page_count(page, "gpuquota_limit_gpus"), 2);
 	assert_int_equal(page_count(page, "gpuquota_limit_memory_bytes"), 2);
 	assert_int_equal(page_count(page, "gpuquota_used_gpus"), 3 * GQ_STATES);
 	assert_int_equal(page_count(page, "gpuquota_ambiguous_namespace"), 1);
+	assert_int_equal(page_count(page, "gpuquota_ledger_drift_total"), 3);
 	page_free(page);
 }
 
@@ -120,8 +128,9 @@ static void nothing_yet(void **state)
 	(void)state;
 	gq_metrics_print_usage(&out, &(struct gq_usage){0});
 	struct page *page = page_parse(out.data);
-	assert_int_equal(page->n_samples, GQ_STATES); /* gpuquota_charges */
-	assert_int_equal(page->n_families, 8);
+	/* gpuquota_charges, and the deletions */
+	assert_int_equal(page->n_samples, GQ_STATES + 1);
+	assert_int_equal(page->n_families, 12);
 	page_free(page);
 }
 
@@ -191,6 +200,29 @@ static void server_series(void **state)
 	page_free(page);
 }
 
+static void over_series(void **state)
+{
+	struct gq_usage_limit limits[] = {
+	    {.class_name = "A100",
+	     .most = {8 * GPU, 1024},
+	     .used = {{GPU, 512}, {0, 0}, {8 * GPU + GPU / 2, 768}, {0, 0}}},
+	    {.class_name = "H100", .most = {8 * GPU, GQ_UNLIMITED}, .used = {{8 * GPU, 1}}},
+	};
+	struct gq_usage_tenant tenant = {.name = "team-a", .n_limits = 2, .limits = limits};
+	struct gq_buf out GQ_BUF_CLEANUP = GQ_BUF_INIT(1u << 20);
+
+	(void)state;
+	gq_metrics_print_usage(&out, &(struct gq_usage){.tenants = &tenant, .n_tenants = 1});
+	struct page *page = page_parse(out.data);
+	assert_true(page_value(page, "gpuquota_over_gpus{tenant=\"team-a\",class=\"A100\"}") ==
+		    1.5);
+	assert_true(page_value(page, "gpuquota_over_memory_bytes{tenant=\"team-a\","
+				     "class=\"A100\"}") == 256 * MIB);
+	assert_int_equal(page_count(page, "gpuquota_over_gpus"), 1);
+	assert_int_equal(page_count(page, "gpuquota_over_memory_bytes"), 1);
+	page_free(page);
+}
+
 /* From a ledger that holds pods. */
 static void real_usage(void **state)
 {
@@ -246,8 +278,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(usage_series),  cmocka_unit_test(nothing_yet),
 	    cmocka_unit_test(review_series), cmocka_unit_test(server_series),
-	    cmocka_unit_test(real_usage),    cmocka_unit_test(too_large),
-	    cmocka_unit_test(linted),
+	    cmocka_unit_test(over_series),   cmocka_unit_test(real_usage),
+	    cmocka_unit_test(too_large),     cmocka_unit_test(linted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -125,6 +125,47 @@ static void general_errors(void **state)
 	}
 }
 
+/* An option without a value. */
+static void flags(void **state)
+{
+	static const struct {
+		const char *line, *output, *message;
+		bool given;
+	} cases[] = {
+	    {"", NULL, NULL, false},
+	    {"--fast", NULL, NULL, true},
+	    {"--fast -o json", "json", NULL, true},
+	    {"-o json --fast", "json", NULL, true},
+	    {"-- ", NULL, NULL, false},
+	    {"--fast json", NULL, "unexpected argument json", true},
+	    {"--fast=yes", NULL, "--fast takes no value", false},
+	    {"--fast=", NULL, "--fast takes no value", false},
+	    {"--fast --fast", NULL, "--fast is given twice", true},
+	    {"-\1", NULL, "unknown option", false},
+	    {"-x", NULL, "there are --output (-o), --fast", false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < LEN(cases); i++) {
+		const char *output = NULL, *fast = NULL;
+		const struct gq_option options[] = {{"output", 'o', &output},
+						    {"fast", GQ_OPTION_FLAG, &fast}};
+		char *text = strdup(cases[i].line), *argv[ARGV_MAX];
+		struct gq_err err = {0};
+		size_t n = 99;
+		int argc = split(text, argv);
+		int code = gq_options_parse(argc, argv, options, LEN(options), NULL, 0, &n, &err);
+		assert_int_equal(code, cases[i].message ? GQ_EINVALID : 0);
+		if (cases[i].message)
+			assert_has(err.msg, cases[i].message);
+		else
+			assert_int_equal(cases[i].given, fast != NULL);
+		if (cases[i].output)
+			assert_string_equal(output, cases[i].output);
+		free(text);
+	}
+}
+
 static int serve(const char *line, struct gq_serve_options *ret_options, struct gq_err *err)
 {
 	static char text[1024]; /* the options point into it */
@@ -135,7 +176,7 @@ static int serve(const char *line, struct gq_serve_options *ret_options, struct 
 	return gq_serve_options_parse(argc, argv, ret_options, err);
 }
 
-#define NEEDED "--tls-cert c --tls-key k --leader-elect=false"
+#define NEEDED "--tls-cert c --tls-key k"
 
 static void serve_defaults(void **state)
 {
@@ -151,6 +192,7 @@ static void serve_defaults(void **state)
 	assert_string_equal(o.metrics_listen, ":9402");
 	assert_string_equal(o.tls_cert, "c");
 	assert_string_equal(o.tls_key, "k");
+	assert_true(o.leader_elect);
 	assert_string_equal(o.identity, "gpuquota-0");
 	assert_true(o.reservation_ttl_ns == 60 * GQ_NS_PER_S);
 	assert_int_equal(o.log_level, GQ_LOG_INFO);
@@ -182,6 +224,7 @@ static void serve_every_option(void **state)
 		assert_string_equal(o.metrics_listen, "[::1]:6");
 		assert_string_equal(o.tls_cert, "c");
 		assert_string_equal(o.tls_key, "k");
+		assert_false(o.leader_elect);
 		assert_string_equal(o.identity, "me");
 		assert_true(o.reservation_ttl_ns == 90 * GQ_NS_PER_S);
 		assert_int_equal(o.log_level, GQ_LOG_DEBUG);
@@ -194,17 +237,15 @@ static void serve_errors(void **state)
 	static const struct {
 		const char *line, *message;
 	} cases[] = {
-	    /* leader election is on when nobody says otherwise, and this version has none */
-	    {"", "--leader-elect=false"},
-	    {"--tls-cert c --tls-key k", "pass --leader-elect=false"},
-	    {"--tls-cert c --tls-key k --leader-elect=true", "is not supported by this version"},
-	    {"--tls-cert c --tls-key k --leader-elect true", "strategy: Recreate"},
-	    {"--tls-cert c --tls-key k --leader-elect=maybe", "true or false, not maybe"},
-	    {"--tls-cert c --tls-key k --leader-elect=", "true or false"},
-	    {"--tls-cert c --tls-key k --leader-elect=False", "true or false"},
-	    {"--tls-cert c --leader-elect=false", "--tls-key"},
-	    {"--tls-key k --leader-elect=false", "--tls-cert"},
-	    {"--leader-elect=false", "HTTPS"},
+	    {NEEDED " --leader-elect=maybe", "true or false, not maybe"},
+	    {NEEDED " --leader-elect=", "true or false"},
+	    {NEEDED " --leader-elect=False", "true or false"},
+	    {NEEDED " --leader-elect=0", "true or false"},
+	    {NEEDED " --leader-elect", "--leader-elect needs a value"},
+	    {NEEDED " --leader-elect=true --leader-elect=false", "given twice"},
+	    {"--tls-cert c", "--tls-key"},
+	    {"--tls-key k", "--tls-cert"},
+	    {"", "HTTPS"},
 	    {NEEDED " --reservation-ttl 0", "from 1 to 3600"},
 	    {NEEDED " --reservation-ttl=-1", "from 1 to 3600"},
 	    {NEEDED " --reservation-ttl 3601", "from 1 to 3600"},
@@ -237,6 +278,29 @@ static void serve_errors(void **state)
 	}
 }
 
+static void serve_leader_elect(void **state)
+{
+	static const struct {
+		const char *line;
+		bool elect;
+	} cases[] = {
+	    {NEEDED, true},
+	    {NEEDED " --leader-elect=true", true},
+	    {NEEDED " --leader-elect true", true},
+	    {NEEDED " --leader-elect=false", false},
+	    {"--leader-elect false " NEEDED, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < LEN(cases); i++) {
+		struct gq_serve_options o = {.leader_elect = !cases[i].elect};
+		struct gq_err err = {0};
+		if (serve(cases[i].line, &o, &err))
+			fail_msg("%s: %s", cases[i].line, err.msg);
+		assert_int_equal(o.leader_elect, cases[i].elect);
+	}
+}
+
 static void serve_ttl_bounds(void **state)
 {
 	struct gq_serve_options o = {0};
@@ -252,9 +316,14 @@ static void serve_ttl_bounds(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(general),        cmocka_unit_test(general_errors),
-	    cmocka_unit_test(serve_defaults), cmocka_unit_test(serve_every_option),
-	    cmocka_unit_test(serve_errors),   cmocka_unit_test(serve_ttl_bounds),
+	    cmocka_unit_test(general),
+	    cmocka_unit_test(general_errors),
+	    cmocka_unit_test(flags),
+	    cmocka_unit_test(serve_defaults),
+	    cmocka_unit_test(serve_every_option),
+	    cmocka_unit_test(serve_errors),
+	    cmocka_unit_test(serve_leader_elect),
+	    cmocka_unit_test(serve_ttl_bounds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,118 +5,37 @@
 
 #include <cmocka.h>
 
-#include "base/log.h"
-#include "controller/hash.h"
-#include "controller/policy_source.h"
-#include "tests/unit/app_testing.h"
+#include "tests/unit/policy_world.h"
 
-#define GOOD APP_POLICY
-#define OTHER APP_POLICY_HEAD "tenants:\n  - name: t\n    quota: {A100: {gpus: 1}}\n"
-#define BAD APP_POLICY_HEAD "tenants:\n  - name: t\n    quotas: {}\n"
-#define BAD_TOO APP_POLICY_HEAD "mode: never\n"
-
-static struct app_clock app_time;
-static struct gq_ledger *ledger;
-static struct gq_policy_source *source;
-static char logged[32u << 10]; /* while the last event was handled */
-
-/* Takes the place of the log, which holds back what comes too often. */
-void gq_log_emit(enum gq_log_level level, const char *msg, const struct gq_log_field *fields)
+static void written(const char *text)
 {
-	size_t at = strlen(logged);
-
-	(void)level;
-	at += (size_t)snprintf(logged + at, sizeof logged - at, "%s", msg);
-	for (; fields->key; fields++)
-		if (fields->text)
-			at += (size_t)snprintf(logged + at, sizeof logged - at, " %s=%s",
-					       fields->key, fields->text);
-	assert_true(at < sizeof logged);
-}
-
-static int setup(void **state)
-{
-	(void)state;
-	app_clock_init(&app_time);
-	ledger = gq_ledger_new(&(struct gq_ledger_options){0});
-	source = gq_policy_source_new(ledger, &app_time.clock);
-	gq_ledger_set_synced(ledger);
-	return ledger && source ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	gq_policy_source_free(source);
-	gq_ledger_free(ledger);
-	return 0;
-}
-
-/* Through the keep tree, as the informer hands it over. Returns what the source returned. */
-static int send_json(enum gq_event_kind kind, const char *json, size_t len)
-{
-	struct gq_buf kept GQ_BUF_CLEANUP = GQ_BUF_INIT(4u << 20);
-	struct gq_event event = {.kind = kind};
-	struct gq_err err = {0};
-
-	if (json) {
-		if (gq_json_prune(json, len, gq_policy_source_keep, &kept, &err))
-			fail_msg("%s", err.msg);
-		event.json = kept.data;
-		event.len = kept.len;
-		event.resource_version = "7";
-	}
+	write_policy(text);
+	show(WRITTEN);
 	logged[0] = '\0';
-	return gq_policy_source_event(source, &event, &err);
+	settle();
 }
 
-/* text: len bytes of the policy. */
-static void config_map(enum gq_event_kind kind, const char *text, size_t len)
+static void accepted(const char *text, const char *hash)
 {
-	struct gq_buf json GQ_BUF_CLEANUP = GQ_BUF_INIT(4u << 20);
-
-	gq_buf_puts(&json, "{\"metadata\":{\"name\":\"gpuquota-policy\",\"managedFields\":[]},"
-			   "\"data\":{\"other\":\"x\",\"policy.yaml\":");
-	gq_buf_json_string(&json, text, len);
-	gq_buf_puts(&json, "}}");
-	assert_int_equal(json.code, 0);
-	assert_int_equal(send_json(kind, json.data, json.len), 0);
+	edit(ACCEPTED, text, "3", hash);
+	show(ACCEPTED);
+	logged[0] = '\0';
+	settle();
 }
 
-static void apply(const char *text)
+static void deleted(int which)
 {
-	config_map(GQ_EVENT_UPSERT, text, strlen(text));
+	delete_map(which);
+	show(which);
+	logged[0] = '\0';
+	settle();
 }
 
-static void send(enum gq_event_kind kind)
+static void list(int which, enum gq_event_kind kind)
 {
-	assert_int_equal(send_json(kind, NULL, 0), 0);
-}
-
-/* in_force: the text of the policy that the ledger has, or NULL. problem: a part of what the status
- * says, or NULL when all is well. */
-static void assert_status(const char *in_force, const char *problem)
-{
-	struct gq_policy *policy = gq_ledger_policy(ledger);
-	struct gq_policy_status status;
-	char hash[GQ_HASH_TEXT_BYTES] = "";
-
-	gq_policy_source_status(source, &status);
-	if (in_force)
-		assert_int_equal(gq_hash_text(in_force, strlen(in_force), hash), 0);
-	assert_true(status.in_force == (in_force != NULL));
-	assert_string_equal(status.hash, hash);
-	assert_true((policy != NULL) == (in_force != NULL));
-	if (policy)
-		assert_string_equal(policy->hash, hash);
-	assert_true(gq_ledger_ready(ledger) == (in_force != NULL));
-	assert_true(status.last_ok == (in_force && !problem));
-	if (problem)
-		assert_has(status.problem, problem);
-	else
-		assert_string_equal(status.problem, "");
-	assert_null(strchr(status.problem, '\n'));
-	gq_policy_unref(policy);
+	assert_int_equal(event(which, kind, NULL), 0);
+	logged[0] = '\0';
+	settle();
 }
 
 static void assert_told(unsigned times)
@@ -124,83 +43,136 @@ static void assert_told(unsigned times)
 	assert_int_equal(occurrences(logged, "the policy ConfigMap is not usable"), times);
 }
 
-static void good(void **state)
+/* What is written is judged, and enforced when a leader has accepted it. */
+static void enforces_what_was_accepted(void **state)
 {
 	struct gq_policy_status status;
 
 	(void)state;
 	gq_policy_source_status(source, &status);
 	assert_false(status.in_force || status.last_ok);
-	apply(GOOD);
+	written(GOOD);
+	assert_status(NULL, NULL);
+	assert_int_equal(changes, 1);
+	accepted(GOOD, hash_of(GOOD));
 	assert_status(GOOD, NULL);
 	assert_has(logged, "policy in force");
+	assert_int_equal(changes, 2);
 	/* the same again is nothing new */
-	apply(GOOD);
+	written(GOOD);
+	accepted(GOOD, hash_of(GOOD));
 	assert_status(GOOD, NULL);
 	assert_string_equal(logged, "");
-	apply(OTHER);
+	written(OTHER);
+	assert_status(GOOD, NULL);
+	assert_int_equal(changes, 2);
+	accepted(OTHER, hash_of(OTHER));
 	assert_status(OTHER, NULL);
 	assert_has(logged, "policy in force");
+	/* it is not this replica's to write anything */
+	assert_requests("");
+	assert_int_equal(n_timers, 0);
 }
 
-/* The last good policy stays, and each bad one is told once. */
+static void one_accepted_that_is_not_usable(void **state)
+{
+	static const char told[] = "the accepted policy's ConfigMap is not usable";
+
+	(void)state;
+	written(GOOD);
+	accepted(OTHER, hash_of(GOOD));
+	assert_status(NULL, NULL);
+	assert_has(logged, told);
+	assert_has(logged, "GPU pods wait for a policy");
+	accepted(GOOD, hash_of(GOOD));
+	assert_status(GOOD, NULL);
+	accepted(OTHER, hash_of(GOOD));
+	assert_status(GOOD, NULL);
+	assert_has(logged, told);
+	assert_has(logged, "its hash is not that of its policy");
+	accepted(OTHER, hash_of(GOOD));
+	assert_string_equal(logged, "");
+	accepted(BAD, hash_of(BAD));
+	assert_status(GOOD, NULL);
+	assert_has(logged, "policy.yaml:5:5");
+	accepted(THIRD, NULL);
+	assert_status(GOOD, NULL);
+	assert_has(logged, told);
+	assert_int_equal(event(ACCEPTED, GQ_EVENT_UPSERT,
+			       "{\"metadata\":{\"resourceVersion\":\"9\"},\"data\":{}}"),
+			 0);
+	settle();
+	assert_status(GOOD, NULL);
+	assert_has(logged, "it has no key policy.yaml");
+	deleted(ACCEPTED);
+	assert_status(GOOD, NULL);
+	list(ACCEPTED, GQ_EVENT_LIST_BEGIN);
+	list(ACCEPTED, GQ_EVENT_LIST_END);
+	assert_status(GOOD, NULL);
+	accepted(OTHER, hash_of(OTHER));
+	assert_status(OTHER, NULL);
+}
+
+/* The last accepted policy stays, and each bad one is told once. */
 static void bad(void **state)
 {
 	(void)state;
-	apply(GOOD);
-	apply(BAD);
+	written(GOOD);
+	accepted(GOOD, hash_of(GOOD));
+	written(BAD);
 	assert_status(GOOD, "policy.yaml:5:5");
 	assert_told(1);
 	assert_has(logged, "the last good policy stays in force");
-	apply(BAD);
+	written(BAD);
 	assert_status(GOOD, "policy.yaml:5:5");
 	assert_told(0);
-	apply(BAD_TOO);
+	written(BAD_TOO);
 	assert_status(GOOD, "policy.yaml:3:7");
 	assert_told(1);
-	apply(BAD);
+	written(BAD);
 	assert_status(GOOD, "policy.yaml:5:5");
 	assert_told(1);
-	/* recovered, without a second "in force" for what was in force all along */
-	apply(GOOD);
+	written(GOOD);
 	assert_status(GOOD, NULL);
-	assert_has_not(logged, "policy in force");
-	apply(BAD);
+	assert_string_equal(logged, "");
+	written(BAD);
 	assert_status(GOOD, "policy.yaml:5:5");
 	assert_told(1);
-	apply(OTHER);
-	assert_status(OTHER, NULL);
 }
 
 static void bad_from_the_start(void **state)
 {
 	(void)state;
-	apply(BAD);
+	written(BAD);
 	assert_status(NULL, "policy.yaml:5:5");
 	assert_told(1);
 	assert_has(logged, "GPU pods wait for a policy");
-	apply(GOOD);
+	/* what was accepted before is in force all the same */
+	accepted(GOOD, hash_of(GOOD));
+	assert_status(GOOD, "policy.yaml:5:5");
+	written(GOOD);
 	assert_status(GOOD, NULL);
 }
 
-static void deleted(void **state)
+static void deletions(void **state)
 {
 	(void)state;
-	apply(GOOD);
-	config_map(GQ_EVENT_DELETE, GOOD, strlen(GOOD));
+	accepted(GOOD, hash_of(GOOD));
+	written(GOOD);
+	deleted(WRITTEN);
 	assert_status(GOOD, "was deleted");
 	assert_told(1);
-	apply(GOOD);
+	written(GOOD);
 	assert_status(GOOD, NULL);
-	config_map(GQ_EVENT_DELETE, GOOD, strlen(GOOD));
+	deleted(WRITTEN);
 	assert_told(1);
 	assert_status(GOOD, "was deleted");
 	/* a bad one that comes back is what is wrong now, though it was told before */
-	apply(BAD);
+	written(BAD);
 	assert_told(1);
-	config_map(GQ_EVENT_DELETE, BAD, strlen(BAD));
+	deleted(WRITTEN);
 	assert_status(GOOD, "was deleted");
-	apply(BAD);
+	written(BAD);
 	assert_status(GOOD, "policy.yaml:5:5");
 }
 
@@ -208,101 +180,68 @@ static void lists(void **state)
 {
 	(void)state;
 	/* there is none yet */
-	send(GQ_EVENT_LIST_BEGIN);
-	send(GQ_EVENT_LIST_END);
+	list(WRITTEN, GQ_EVENT_LIST_BEGIN);
+	list(WRITTEN, GQ_EVENT_LIST_END);
 	assert_status(NULL, "there is no ConfigMap");
 	assert_told(1);
-	send(GQ_EVENT_IDLE);
+	list(WRITTEN, GQ_EVENT_IDLE);
 	/* nor at the next list, which is told no more */
-	send(GQ_EVENT_LIST_BEGIN);
-	send(GQ_EVENT_LIST_END);
+	list(WRITTEN, GQ_EVENT_LIST_BEGIN);
+	list(WRITTEN, GQ_EVENT_LIST_END);
 	assert_status(NULL, "there is no ConfigMap");
 	assert_told(0);
-	send(GQ_EVENT_LIST_BEGIN);
-	apply(GOOD);
-	send(GQ_EVENT_LIST_END);
+	list(WRITTEN, GQ_EVENT_LIST_BEGIN);
+	written(GOOD);
+	list(WRITTEN, GQ_EVENT_LIST_END);
+	assert_status(NULL, NULL);
+	/* a list of the other says nothing of this one */
+	list(ACCEPTED, GQ_EVENT_LIST_BEGIN);
+	accepted(GOOD, hash_of(GOOD));
+	list(ACCEPTED, GQ_EVENT_LIST_END);
 	assert_status(GOOD, NULL);
-	assert_told(0);
 	/* gone while nobody watched */
-	send(GQ_EVENT_LIST_BEGIN);
-	send(GQ_EVENT_LIST_END);
+	list(WRITTEN, GQ_EVENT_LIST_BEGIN);
+	list(WRITTEN, GQ_EVENT_LIST_END);
 	assert_status(GOOD, "there is no ConfigMap");
 	assert_told(1);
-	/* a bad one is there, at least */
-	send(GQ_EVENT_LIST_BEGIN);
-	apply(BAD);
-	send(GQ_EVENT_LIST_END);
-	assert_status(GOOD, "policy.yaml:5:5");
 	/* a list that failed half way, then one without it */
-	send(GQ_EVENT_LIST_BEGIN);
-	apply(GOOD);
-	send(GQ_EVENT_LIST_BEGIN);
-	send(GQ_EVENT_LIST_END);
+	list(WRITTEN, GQ_EVENT_LIST_BEGIN);
+	written(GOOD);
+	list(WRITTEN, GQ_EVENT_LIST_BEGIN);
+	list(WRITTEN, GQ_EVENT_LIST_END);
 	assert_status(GOOD, "there is no ConfigMap");
 }
 
-static void without_the_key(void **state)
+/* Only the last state of several counts. */
+static void hurry(void **state)
 {
-	static const char *const cases[] = {
-	    "{\"metadata\":{\"name\":\"gpuquota-policy\"}}",
-	    "{\"data\":null}",
-	    "{\"data\":{}}",
-	    "{\"data\":{\"policy.yml\":\"x\"}}",
-	    "{\"data\":{\"policy.yaml\":null}}",
-	    "{\"data\":{\"policy.yaml\":{}}}",
-	};
-
 	(void)state;
-	apply(GOOD);
-	for (size_t i = 0; i < LEN(cases); i++) {
-		assert_int_equal(send_json(GQ_EVENT_UPSERT, cases[i], strlen(cases[i])), 0);
-		assert_status(GOOD, "no key policy.yaml");
-		assert_told(i == 0);
-	}
-	apply(BAD);
-	assert_status(GOOD, "policy.yaml:5:5");
-	assert_int_equal(send_json(GQ_EVENT_UPSERT, cases[0], strlen(cases[0])), 0);
-	assert_status(GOOD, "no key policy.yaml");
-	apply(BAD);
-	assert_status(GOOD, "policy.yaml:5:5");
-	apply(GOOD);
+	write_policy(BAD);
+	show(WRITTEN);
+	write_policy(GOOD);
+	show(WRITTEN);
+	accept_policy(OTHER, 1);
+	show(ACCEPTED);
+	accept_policy(GOOD, 2);
+	show(ACCEPTED);
+	settle();
 	assert_status(GOOD, NULL);
+	assert_told(0);
+	assert_int_equal(occurrences(logged, "policy in force"), 1);
 }
 
 /* An object that is none of the API server's is an error of the watch, and changes nothing. */
-static void not_a_config_map(void **state)
+static void no_config_map(void **state)
 {
-	static const char json[] = "{\"data\":\"x\"}";
-
 	(void)state;
-	apply(GOOD);
-	assert_int_equal(send_json(GQ_EVENT_UPSERT, json, sizeof json - 1), GQ_EINVALID);
+	accepted(GOOD, hash_of(GOOD));
+	written(GOOD);
+	for (int which = 0; which < 2; which++) {
+		assert_int_equal(event(which, GQ_EVENT_UPSERT, "{\"data\":\"x\"}"), GQ_EINVALID);
+		assert_int_equal(event(which, GQ_EVENT_UPSERT, "{\"data\":{}}"), GQ_EINVALID);
+	}
+	settle();
 	assert_status(GOOD, NULL);
-}
-
-/* Bytes count to the last one: what hides behind a NUL is no comment. */
-static void nul(void **state)
-{
-	static const char text[] = GOOD "\0tenants: []\n";
-
-	(void)state;
-	apply(OTHER);
-	config_map(GQ_EVENT_UPSERT, text, sizeof text - 1);
-	assert_status(OTHER, "policy.yaml:");
-}
-
-static void too_large(void **state)
-{
-	struct gq_buf text GQ_BUF_CLEANUP = GQ_BUF_INIT(2u << 20);
-
-	(void)state;
-	apply(GOOD);
-	gq_buf_puts(&text, GOOD);
-	while (text.len <= GQ_POLICY_MAX_BYTES)
-		gq_buf_puts(&text, "# a comment of a certain length, over and over\n");
-	config_map(GQ_EVENT_UPSERT, text.data, text.len);
-	assert_status(GOOD, "");
-	assert_told(1);
 }
 
 static void free_null(void **state)
@@ -311,20 +250,19 @@ static void free_null(void **state)
 	gq_policy_source_free(NULL);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    TEST(good),
+	    TEST(enforces_what_was_accepted),
+	    TEST(one_accepted_that_is_not_usable),
 	    TEST(bad),
 	    TEST(bad_from_the_start),
-	    TEST(deleted),
+	    TEST(deletions),
 	    TEST(lists),
-	    TEST(without_the_key),
-	    TEST(not_a_config_map),
-	    TEST(nul),
-	    TEST(too_large),
+	    TEST(hurry),
+	    TEST(no_config_map),
 	    cmocka_unit_test(free_null),
 	};
 

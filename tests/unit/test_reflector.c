@@ -117,6 +117,119 @@ static void test_paged_list(void **state)
 	assert_int_equal(sim->n_problems, 0);
 }
 
+static void test_lists_tell_when_they_were_asked_for(void **state)
+{
+	struct sim *sim = *state;
+	int64_t began = sim->now;
+
+	(void)sim_begin(sim, 0, 0);
+	sim->now += 2 * S;
+	sim_head(sim, 200);
+	assert_int_equal(sim->begun_ns, began);
+	sim->begun_ns = 0;
+	sim->now += 2 * S;
+	sim_text(sim, SIM_EVENT("ADDED", "a", "7") SIM_MARKER("9"));
+	assert_int_equal(sim->begun_ns, began);
+	/* by pages it is the first of them, whatever became of the others */
+	sim->options.no_watch_list = true;
+	sim_restart(sim);
+	(void)sim_begin(sim, 0, 0);
+	sim_answer(sim, 503, "");
+	(void)sim_begin(sim, 800 * MS, 1600 * MS);
+	began = sim->now;
+	sim->now += S;
+	sim_answer(sim, 200, SIM_LIST("8", "tok", SIM_POD("a", "3")));
+	assert_int_equal(sim->begun_ns, began);
+	sim->begun_ns = 0;
+	(void)sim_begin(sim, 0, 0);
+	sim_answer(sim, 503, "");
+	(void)sim_begin(sim, 800 * MS, 30 * S);
+	sim_answer(sim, 200, SIM_LIST("8", "", SIM_POD("b", "4")));
+	sim_expect(sim, "[+a@7]!synced[+a@3+b@4]!synced");
+	assert_int_equal(sim->begun_ns, began);
+}
+
+static void relist(struct sim *sim)
+{
+	gq_reflector_relist(sim->reflector, sim->now);
+}
+
+static void test_relist_of_a_watch(void **state)
+{
+	struct sim *sim = *state;
+
+	(void)sim_begin(sim, 0, 0);
+	sim_head(sim, 200);
+	sim_text(sim, SIM_MARKER("9") SIM_EVENT("ADDED", "a", "10"));
+	sim->now += S;
+	relist(sim);
+	assert_false(gq_reflector_counters(sim->reflector)->connected);
+	assert_true(has(sim_begin(sim, 0, 0), "sendInitialEvents"));
+	sim_head(sim, 200);
+	sim_text(sim, SIM_EVENT("ADDED", "a", "10") SIM_MARKER("12"));
+	assert_int_equal(sim->begun_ns, sim->now);
+	sim_expect(sim, "[]!synced+a@10[+a@10]");
+	sim->now += 400 * S;
+	sim_end(sim);
+	assert_true(has(sim_begin(sim, 0, 0), "&resourceVersion=12"));
+	/* and between two requests of a server without WatchList */
+	sim->options.no_watch_list = true;
+	sim_restart(sim);
+	sim_to_watch(sim);
+	sim_answer(sim, 200, SIM_EVENT("ADDED", "b", "11"));
+	relist(sim);
+	assert_true(has(sim_begin(sim, 0, 0), "/pods?limit=500"));
+	assert_int_equal(sim->n_problems, 0);
+	assert_int_equal(gq_reflector_counters(sim->reflector)->errors, 0);
+}
+
+static void test_relist_of_a_list(void **state)
+{
+	struct sim *sim = *state;
+
+	sim->options.no_watch_list = true;
+	sim_restart(sim);
+	int64_t began = sim->now;
+	(void)sim_begin(sim, 0, 0);
+	sim_answer(sim, 200, SIM_LIST("8", "tok", SIM_POD("a", "3")));
+	assert_true(has(sim_begin(sim, 0, 0), "continue=tok"));
+	sim->now += S;
+	relist(sim);
+	relist(sim); /* two before it has begun are one */
+	assert_false(has(sim_begin(sim, 0, 0), "continue"));
+	sim_answer(sim, 200, SIM_LIST("9", "", SIM_POD("b", "4")));
+	sim_expect(sim, "[+a@3[+b@4]!synced");
+	assert_int_equal(sim->begun_ns, began + S);
+	/* a WatchList in the middle of an object */
+	sim->options.no_watch_list = false;
+	sim_restart(sim);
+	(void)sim_begin(sim, 0, 0);
+	sim_head(sim, 200);
+	sim_text(sim, SIM_EVENT("ADDED", "a", "5") "{\"type\":\"ADD");
+	relist(sim);
+	assert_true(has(sim_begin(sim, 0, 0), "sendInitialEvents"));
+	sim_head(sim, 200);
+	sim_text(sim, SIM_EVENT("ADDED", "c", "6") SIM_MARKER("7"));
+	sim_expect(sim, "[+a@5[+c@6]!synced");
+}
+
+/* A failure before does not hold it up, one after it does. */
+static void test_relist_knows_no_backoff(void **state)
+{
+	struct sim *sim = *state;
+
+	sim_to_watch(sim);
+	for (int i = 0; i < 6; i++) {
+		sim_answer(sim, 503, "");
+		if (i < 5)
+			(void)sim_begin(sim, 100 * MS, 30 * S);
+	}
+	relist(sim);
+	(void)sim_begin(sim, 0, 0);
+	sim_answer(sim, 503, "");
+	(void)sim_begin(sim, 5 * S, 30 * S);
+}
+
 static void test_bookmarks_advance_the_version(void **state)
 {
 	struct sim *sim = *state;
@@ -238,6 +351,10 @@ int main(void)
 	    TEST(test_watch_list_then_watch_on_one_stream),
 	    TEST(test_version_is_not_kept_before_the_marker),
 	    TEST(test_paged_list),
+	    TEST(test_lists_tell_when_they_were_asked_for),
+	    TEST(test_relist_of_a_watch),
+	    TEST(test_relist_of_a_list),
+	    TEST(test_relist_knows_no_backoff),
 	    TEST(test_bookmarks_advance_the_version),
 	    TEST(test_silence),
 	    TEST(test_trailers_are_no_second_answer),

@@ -310,6 +310,80 @@ static void drains(void **state)
 	peer_server_stop(&server);
 }
 
+static void sends_idle_connections_away(void **state)
+{
+	struct peer_server server;
+	struct gq_server_options options = peer_options(&server);
+
+	(void)state;
+	peer_server_start(&server, &options);
+	struct peer *idle = peer_connect(server.port), *unused = peer_connect(server.port);
+	struct peer *parked = peer_connect(server.port), *begun = peer_connect(server.port);
+	struct peer *probe = peer_connect_plain(server.metrics_port);
+	peer_post(idle, "/echo", 3);
+	peer_expect(idle, 200, NULL);
+	peer_post(parked, "/park", 3);
+	peer_server_wait_parked(&server, 1);
+	peer_puts(begun, "POST /echo HTTP/1.1\r\nHost: test\r\nContent-Length: 2\r\n\r\n1");
+	peer_puts(probe, "GET /echo HTTP/1.1\r\nHost: test\r\n\r\n");
+	peer_expect(probe, 200, NULL);
+	/* by now the loop has seen the half of a request, or finds it when it looks */
+	gq_server_close_idle(server.server);
+	peer_expect_end(idle);
+	assert_true(idle->got_notify);
+	peer_expect_end(unused);
+	peer_close(idle);
+	peer_close(unused);
+	/* who is served stays, also for what comes next */
+	peer_server_release(&server, "done");
+	peer_expect(parked, 200, "done");
+	peer_puts(begun, "2");
+	peer_expect(begun, 200, "12");
+	peer_puts(probe, "GET /echo HTTP/1.1\r\nHost: test\r\n\r\n");
+	peer_expect(probe, 200, NULL);
+	peer_server_wait_open(&server, 3);
+	peer_post(parked, "/echo", 3);
+	peer_expect(parked, 200, "bbb");
+	/* new ones come in, and go with the next call */
+	idle = peer_connect(server.port);
+	peer_post(idle, "/echo", 3);
+	peer_expect(idle, 200, "bbb");
+	gq_server_close_idle(server.server);
+	peer_expect_end(idle);
+	peer_expect_end(parked);
+	peer_expect_end(begun);
+	peer_close(idle);
+	peer_close(parked);
+	peer_close(begun);
+	peer_server_wait_open(&server, 1);
+	peer_close(probe);
+	peer_server_stop(&server);
+}
+
+/* Bytes that the loop has not looked at yet are a request. */
+static void sends_away_nobody_who_asks(void **state)
+{
+	struct peer_server server;
+	struct gq_server_options options = peer_options(&server);
+
+	(void)state;
+	options.inline_below_bytes = 1000;
+	peer_server_start(&server, &options);
+	struct peer *slow = peer_connect(server.port), *asks = peer_connect(server.port);
+	peer_post(asks, "/echo", 3);
+	peer_expect(asks, 200, "bbb");
+	peer_post(slow, "/gate", 3);
+	peer_until(peer_server_handled(&server) == 2);
+	peer_post(asks, "/echo", 4);
+	gq_server_close_idle(server.server);
+	peer_server_open_gate(&server);
+	peer_expect(slow, 200, "bbb");
+	peer_expect(asks, 200, "bbbb");
+	peer_close(slow);
+	peer_close(asks);
+	peer_server_stop(&server);
+}
+
 static void says_goodbye_to_idle_connections(void **state)
 {
 	struct peer_server server;
@@ -415,6 +489,8 @@ int main(void)
 	    cmocka_unit_test(retries_and_frees_state),
 	    cmocka_unit_test(swaps_certificates_under_load),
 	    cmocka_unit_test(drains),
+	    cmocka_unit_test(sends_idle_connections_away),
+	    cmocka_unit_test(sends_away_nobody_who_asks),
 	    cmocka_unit_test(says_goodbye_to_idle_connections),
 	    cmocka_unit_test(drains_no_shorter_and_no_longer),
 	    cmocka_unit_test(serves_many_at_once),

@@ -1,0 +1,1 @@
+gq_fuzzer(lease LINKS gq_controller)
