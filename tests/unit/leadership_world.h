@@ -200,7 +200,7 @@ static struct {
 	void *arg;
 } barriers[8];
 static size_t n_barriers;
-static char nonce[320];
+static char awaited[320];
 static int barrier_code; /* 1: answered later */
 
 void gq_routing_leave(struct gq_routing *routing)
@@ -215,14 +215,14 @@ void gq_routing_take(struct gq_routing *routing)
 	tell("label", true);
 }
 
-void gq_routing_barrier(struct gq_routing *routing, const char *text,
+void gq_routing_barrier(struct gq_routing *routing, const char *nonce,
 			void (*done)(void *arg, int code), void *arg)
 {
 	(void)routing;
 	tell("barrier", false);
-	assert_string_not_equal(text, nonce);
-	assert_in_range(strlen(text), 1, sizeof nonce - 1);
-	(void)snprintf(nonce, sizeof nonce, "%s", text);
+	assert_string_not_equal(nonce, awaited);
+	assert_in_range(strlen(nonce), 1, sizeof awaited - 1);
+	(void)snprintf(awaited, sizeof awaited, "%s", nonce);
 	if (barrier_code <= 0) {
 		done(arg, barrier_code);
 		return;
@@ -318,7 +318,7 @@ static inline int make(bool elect)
 	memset(&lease, 0, sizeof lease);
 	flush_at_once = first = false;
 	barrier_code = 1;
-	nonce[0] = story[0] = '\0';
+	awaited[0] = story[0] = '\0';
 	app_clock_init(&app_time);
 	options.elect = elect;
 	leadership = NULL;
@@ -385,7 +385,7 @@ static inline void end_policy(int code)
 /* The watch shows our pod as the barrier has left it. */
 static inline void show(bool in_list)
 {
-	gq_leadership_own_pod(leadership, "pod-a", "", nonce, false, in_list);
+	gq_leadership_own_pod(leadership, "pod-a", "", awaited, false, in_list);
 	settle();
 }
 

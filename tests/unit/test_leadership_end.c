@@ -135,8 +135,8 @@ static void earlier_terms(void **state)
 	/* the barrier: neither its answer nor its event */
 	restart();
 	reach(BARRIER);
-	char old_nonce[sizeof nonce];
-	memcpy(old_nonce, nonce, sizeof nonce);
+	char old_nonce[sizeof awaited];
+	memcpy(old_nonce, awaited, sizeof awaited);
 	gq_leadership_fenced(leadership, "another wrote");
 	pass_ms(1100);
 	end_journal(9);
