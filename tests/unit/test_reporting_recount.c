@@ -293,7 +293,7 @@ static void other_events(void **state)
 	    "{\"metadata\":{}}",
 	    "{\"metadata\":{\"annotations\":{}}}",
 	    "{\"metadata\":{\"annotations\":null}}",
-	    "{\"metadata\":{\"annotations\":{\"" GQ_STATUS_REQUEST_ANNOTATION "\":\"\"}}}",
+	    ("{\"metadata\":{\"annotations\":{\"" GQ_STATUS_REQUEST_ANNOTATION "\":\"\"}}}"),
 	};
 	char json[256];
 
