@@ -146,11 +146,11 @@ enum gq_suspect_verdict {
 	GQ_SUSPECT_CORRECTED, /* was charged as before it was bound, or deleted */
 };
 
-/* The same some time after that GET, which began at begun_ns: what the watch could have told by now
- * and has not is repaired, counted as drift and noted in drift, which the caller empties.
- * GQ_ENOMEM: nothing has changed. It is suspect no longer in any case. */
+/* The same some time after that GET: what the watch could have told by now and has not is repaired,
+ * counted as drift and noted in drift, which the caller empties. GQ_ENOMEM: nothing has changed. It
+ * is suspect no longer in any case. */
 int gq_ledger_suspect_judge(struct gq_ledger *ledger, const char *uid, const struct gq_pod *pod,
-			    int64_t begun_ns, int64_t now_ns, struct gq_drift *drift,
+			    int64_t now_ns, struct gq_drift *drift,
 			    enum gq_suspect_verdict *ret_verdict, struct gq_err *err);
 void gq_ledger_verify_end(struct gq_ledger *ledger);
 
@@ -160,8 +160,9 @@ void gq_ledger_verify_end(struct gq_ledger *ledger);
  * holds what gq_ledger_unseen_print() gave after that, and the ticket was committed.
  *
  * The write that holds the ticket's charge succeeded: proposed becomes reserved, and its time to
- * live starts. A ticket whose pod was seen meanwhile is fine. */
-void gq_ledger_commit(struct gq_ledger *ledger, uint64_t ticket, int64_t now_ns);
+ * live starts. Returns whether the ticket was open: it is not when it was aborted or committed
+ * before, or its pod was seen meanwhile. */
+bool gq_ledger_commit(struct gq_ledger *ledger, uint64_t ticket, int64_t now_ns);
 /* It failed: what was proposed is taken back, if its pod was not seen meanwhile. */
 void gq_ledger_abort(struct gq_ledger *ledger, uint64_t ticket, int64_t now_ns);
 /* The UID of the pod that an open ticket is about. Returns whether there is one. */
@@ -284,6 +285,9 @@ struct gq_usage {
 	struct gq_usage_uncharged *uncharged;
 	size_t n_uncharged;
 	size_t charges[GQ_STATES]; /* pods by state */
+	/* Pods that were deleted while they were bound and had not ended, since this process
+	 * started: a kubelet may still run them. */
+	uint64_t forced_deletions;
 };
 
 int gq_ledger_usage(struct gq_ledger *ledger, int64_t now_ns, int64_t wall_s,

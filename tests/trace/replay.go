@@ -17,6 +17,9 @@ type Options struct {
 	Lag time.Duration
 	// Pods may have been stored that nobody granted: the webhook was not called for all.
 	Ungranted bool
+	// The journal was deleted or spoilt. Then a fence may leave out what it can't know, if its barrier
+	// comes one time to live later.
+	JournalLost bool
 }
 
 // Breach is an event that the model's guards forbid.
@@ -60,7 +63,7 @@ type term struct {
 	by      string
 	epoch   uint64
 	fence   Line
-	barrier bool
+	barrier int64 // when it was passed, or 0
 	leads   bool
 	lost    bool
 	stopped bool
@@ -149,9 +152,9 @@ func (r *replay) step(line Line) {
 			r.breach(ruleBarrier, line, "a barrier of an epoch that was not fenced by it")
 			return
 		}
-		t.barrier = true
+		t.barrier = line.NS
 	case "lead":
-		if t == nil || !t.barrier || t.lost || t.stopped {
+		if t == nil || t.barrier == 0 || t.lost || t.stopped {
 			r.breach(ruleLead, line, "leads without fence and barrier of this epoch")
 			return
 		}
@@ -324,8 +327,7 @@ func (r *replay) checkFences() {
 				if done[at{uid, epoch}] || r.released(uid, epoch, next.fence.NS) {
 					break
 				}
-				if !held[next.epoch][uid] {
-					r.left(grant, uid, next)
+				if !held[next.epoch][uid] && r.left(grant, uid, next) {
 					break
 				}
 				done[at{uid, epoch}] = true
@@ -335,17 +337,27 @@ func (r *replay) checkFences() {
 	}
 }
 
-// left judges a grant that the fence of next does not hold.
-func (r *replay) left(grant Line, uid string, next *term) {
+// left judges a grant that the fence of next does not hold, and returns whether nobody need hold it
+// from there on.
+func (r *replay) left(grant Line, uid string, next *term) bool {
 	if at, ok := r.created[uid]; ok && at < next.fence.NS {
-		return
+		return true
+	}
+	if r.options.JournalLost {
+		if next.barrier == 0 {
+			return false // it never led; who comes after it has to wait
+		}
+		if next.barrier-next.fence.NS >= int64(r.options.TTL-r.options.Slack) {
+			return true
+		}
 	}
 	if grant.NS > next.fence.NS {
 		r.breach(rulePastFence, grant, "the fence of epoch %d does not hold %s", next.epoch, uid)
-		return
+		return true
 	}
 	r.breach(ruleFenceKeeps, next.fence, "%s was granted in epoch %d at %d", uid, grant.Epoch,
 		grant.NS)
+	return true
 }
 
 func (r *replay) released(uid string, epoch uint64, before int64) bool {

@@ -372,6 +372,47 @@ func TestReplayOptions(t *testing.T) {
 	}
 }
 
+// After a journal that was lost, one time to live has to pass before the barrier.
+func TestReplayJournalLost(t *testing.T) {
+	for name, c := range map[string]struct {
+		text string
+		want string
+	}{
+		"waited": {grants + `
+			5  b fence   2 12
+			65 b barrier 2 12
+			65 b lead    2 12
+		`, ""},
+		"not waited": {grants + `
+			5  b fence   2 12
+			6  b barrier 2 12
+		`, ruleFenceKeeps},
+		"the second has waited": {grants + `
+			5  b fence   2 12
+			6  a fence   3 13
+			66 a barrier 3 13
+		`, ""},
+		"nor has the second": {grants + `
+			5 b fence   2 12
+			6 a fence   3 13
+			7 a barrier 3 13
+		`, ruleFenceKeeps},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, breach := range Replay(lines(t, c.text), Options{JournalLost: true}) {
+				got = append(got, breach.Rule)
+			}
+			if strings.Join(got, " ") != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+	if len(Replay(lines(t, grants+"5 b fence 2 12\n 65 b barrier 2 12"), Options{})) != 1 {
+		t.Error("a journal that was not lost may be left out of a fence")
+	}
+}
+
 // The guards have the same names here and beside the model.
 func TestTransitions(t *testing.T) {
 	file, err := os.Open("../model/transitions.txt")

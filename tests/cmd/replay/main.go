@@ -25,6 +25,7 @@ func main() {
 	}
 	ttl := flag.Duration("ttl", 60*time.Second, "--reservation-ttl of the program")
 	ungranted := flag.Bool("ungranted", false, "pods may have been stored without asking the program")
+	lost := flag.Bool("journal-lost", false, "the journal was deleted or spoilt meanwhile")
 	flag.Parse()
 	if flag.NArg() == 0 {
 		flag.Usage()
@@ -35,7 +36,9 @@ func main() {
 		fmt.Fprintf(os.Stderr, "error: %v\n", err)
 		os.Exit(2)
 	}
-	breaches := trace.Replay(lines, trace.Options{TTL: *ttl, Ungranted: *ungranted})
+	breaches := trace.Replay(lines, trace.Options{
+		TTL: *ttl, Ungranted: *ungranted, JournalLost: *lost,
+	})
 	for _, breach := range breaches {
 		fmt.Println(breach)
 	}
