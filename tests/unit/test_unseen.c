@@ -751,8 +751,8 @@ static void a_lost_pod_is_no_lag(void **state)
 	(void)state;
 	assert_int_equal(gq_ledger_verify_begin(w->ledger, NULL), 0);
 	assert_int_equal(gq_ledger_verify_listed(w->ledger, &pod, 1, NULL), 0);
-	assert_int_equal(gq_ledger_suspect_judge(w->ledger, pod->uid, pod, w->now_ns, w->now_ns,
-						 &drift, &verdict, NULL),
+	assert_int_equal(gq_ledger_suspect_judge(w->ledger, pod->uid, pod, w->now_ns, &drift,
+						 &verdict, NULL),
 			 0);
 	assert_int_equal(verdict, GQ_SUSPECT_CHARGED);
 	gq_ledger_verify_end(w->ledger);
