@@ -23,6 +23,7 @@ func storedEvent(t *testing.T, revision int, key string, pod *corev1.Pod) etcdEv
 	}
 	event.KV.Key = []byte("/registry/pods/" + key)
 	if pod != nil {
+		pod.UID = types.UID("uid of " + key)
 		raw, err := pod.Marshal()
 		if err != nil {
 			t.Fatal(err)
@@ -41,7 +42,7 @@ func TestWatcherSeesABreach(t *testing.T) {
 	one := &limit{tenant: "team-a", class: "A100", namespaces: map[string]bool{"a": true}, cap: 4}
 	all := &limit{tenant: "team-a", class: "*", namespaces: map[string]bool{"a": true}, cap: 6}
 	w := &watcher{world: &world{T: t, begin: time.Now()}, limits: []*limit{one, all}, pods: map[string]livePod{},
-		stored: map[types.UID]time.Time{}, marks: map[string]bool{}}
+		asking: map[string]types.UID{}, stored: map[types.UID]time.Time{}, marks: map[string]bool{}}
 	pod := func(gpus int, class string, phase corev1.PodPhase) *corev1.Pod {
 		ret := gpuPod("pod", gpus, class)
 		ret.Namespace = "a"
@@ -88,6 +89,13 @@ func TestWatcherSeesABreach(t *testing.T) {
 		if (told != "") != (step.breach != "") || !strings.Contains(told, step.breach) {
 			t.Errorf("step %d: breaches %q, want %q", i, told, step.breach)
 		}
+	}
+	var came []string
+	for _, line := range w.lines {
+		came = append(came, line.Event)
+	}
+	if want := "created created created deleted created created deleted created created created"; strings.Join(came, " ") != want {
+		t.Errorf("pods came and went: %v, want %s", came, want)
 	}
 	if w.revision != 16 {
 		t.Errorf("revision %d", w.revision)

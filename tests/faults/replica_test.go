@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -113,7 +114,8 @@ func (r *replica) launch() {
 	r.Helper()
 	var err error
 	r.wantEnd = false
-	if r.process, err = controlplane.StartProcess(r.name, r.log, []string{"GPUQUOTA_TRACE=" + r.trace}, r.args...); err != nil {
+	env := append(controlplane.SanitizerOptions(), "GPUQUOTA_TRACE="+r.trace)
+	if r.process, err = controlplane.StartProcess(r.name, r.log, env, r.args...); err != nil {
 		r.Fatal(err)
 	}
 }
@@ -138,6 +140,15 @@ func (w *world) endReplicas() {
 			w.Errorf("%s ended by itself: %v", r.name, r.process.Err())
 		} else if err := r.process.Stop(20 * time.Second); err != nil {
 			w.Errorf("%s did not end well: %v", r.name, err)
+		}
+	}
+	for _, r := range w.replicas {
+		log, err := os.ReadFile(r.log)
+		if err != nil {
+			w.Error(err)
+		}
+		if report := controlplane.FirstSanitizerReport(log); report != "" {
+			w.Errorf("a sanitizer complains about %s: %s", r.name, report)
 		}
 	}
 	if w.Failed() {
