@@ -9,7 +9,10 @@ foreach(name
     file
     hash
     journal
+    journal_attempts
+    journal_pace
     journal_takeover
+    journal_text
     options
     pages
     policy_command
@@ -30,6 +33,7 @@ foreach(name
     events
     journal
     journal_takeover
+    journal_text
     policy_lead
     recount
     status_print
