@@ -107,11 +107,14 @@ struct gq_journal *gq_journal_new(const struct gq_journal_options *options)
 }
 
 /* Higher than the last one. Without a last one that can be trusted, higher than whatever it was: by
- * the clock, which has gone on by more milliseconds than there were leaders. */
+ * the clock, which has gone on by more milliseconds than there were leaders. Where somebody has
+ * written the highest, another one, which is enough to fence him. */
 static uint64_t new_epoch(const struct gq_journal *journal, uint64_t last, bool trusted)
 {
 	uint64_t by_clock = (uint64_t)gq_clock_wall_s(journal->options.clock) * 1000;
 
+	if (last >= GQ_JOURNAL_NUMBER_MAX)
+		return by_clock;
 	return !trusted && by_clock > last ? by_clock : last + 1;
 }
 

@@ -24,6 +24,7 @@ foreach(name
     status_writer
     store
     table
+    tickets
     usage_command)
   gq_unit_test(${name} LINKS gq_controller)
 endforeach()
@@ -38,7 +39,8 @@ foreach(name
     recount
     status_print
     store
-    table)
+    table
+    tickets)
   gq_fail_alloc(${name})
 endforeach()
 gq_unit_test(journal_sim LINKS gq_controller SOURCES ledger_fixture.c)
@@ -47,4 +49,5 @@ gq_unit_test(serve LINKS gq_controller SOURCES testpki.c)
 gq_unit_test(main)
 target_compile_definitions(test_main PRIVATE GQ_PROGRAM="$<TARGET_FILE:gpuquota>")
 add_dependencies(test_main gpuquota)
+gq_fuzz_replay(journal LINKS gq_controller)
 gq_fuzz_replay(lease LINKS gq_controller)

@@ -72,8 +72,8 @@ static void object_delete(void)
 }
 
 /* What people or another leader write. held: as it stands in the object, or NULL. */
-static inline void object_write(const char *format, const char *holder, const char *epoch, const char *seq,
-			 const char *lines, const char *held)
+static inline void object_write(const char *format, const char *holder, const char *epoch,
+				const char *seq, const char *lines, const char *held)
 {
 	struct json_object *data = json_object_new_object();
 
@@ -216,8 +216,7 @@ static void run_until(int64_t until_ns)
 		if (timers[first].due_ns > app_time.mono_ns)
 			app_time.mono_ns = timers[first].due_ns;
 		n_timers--;
-		memmove(&timers[first], &timers[first + 1],
-			(n_timers - first) * sizeof timers[0]);
+		memmove(&timers[first], &timers[first + 1], (n_timers - first) * sizeof timers[0]);
 		CODE(on_due(arg));
 	}
 	app_time.mono_ns = until_ns;
@@ -251,15 +250,15 @@ static void serve_now(struct request *request)
 	bool get = strcmp(request->method, "GET") == 0;
 	bool post = strcmp(request->method, "POST") == 0;
 	struct json_object *demanded = json_at(root, "metadata.resourceVersion");
-	assert_string_equal(request->path, post ? "/api/v1/namespaces/gq/configmaps"
-						: "/api/v1/namespaces/gq/configmaps/" GQ_JOURNAL_NAME);
+	assert_string_equal(request->path,
+			    post ? "/api/v1/namespaces/gq/configmaps"
+				 : "/api/v1/namespaces/gq/configmaps/" GQ_JOURNAL_NAME);
 	if (get || post) {
 		assert_null(demanded);
 		request->status = get && !object.exists ? 404 : post && object.exists ? 409 : 200;
 	} else {
 		assert_string_equal(request->method, "PUT");
-		bool same = !demanded ||
-			    strcmp(json_object_get_string(demanded), version) == 0;
+		bool same = !demanded || strcmp(json_object_get_string(demanded), version) == 0;
 		request->status = !object.exists ? 404 : !same ? 409 : 200;
 	}
 	if (request->status == 200 && !get) {
@@ -283,10 +282,10 @@ static void request_free(struct request *request)
 /* Its answer goes to the client. The bytes go when the callback returns, as the client's do. */
 static void answer(size_t i, enum ending ending)
 {
-	static const int codes[] = {[END_5XX] = GQ_EIO,      [END_403] = GQ_EDENIED,
-				    [END_429] = GQ_ETHROTTLED, [END_404] = GQ_ENOTFOUND,
-				    [END_422] = GQ_EINVALID, [END_DROPPED] = GQ_EIO,
-				    [END_LOST] = GQ_EIO,     [END_LATE] = GQ_EIO};
+	static const int codes[] = {
+	    [END_5XX] = GQ_EIO,       [END_403] = GQ_EDENIED,  [END_429] = GQ_ETHROTTLED,
+	    [END_404] = GQ_ENOTFOUND, [END_422] = GQ_EINVALID, [END_DROPPED] = GQ_EIO,
+	    [END_LOST] = GQ_EIO,      [END_LATE] = GQ_EIO};
 	assert_true(i < n_requests);
 	struct request request = requests[i];
 	struct gq_api_response response = {.error = "the test says so"};
@@ -297,7 +296,7 @@ static void answer(size_t i, enum ending ending)
 			      ending == END_EMPTIED))
 		serve_now(&request);
 	if (ending == END_OK || ending == END_GARBLED || ending == END_EMPTIED)
-		response.code = request.status == 200	? 0
+		response.code = request.status == 200   ? 0
 				: request.status == 409 ? GQ_ECONFLICT
 							: GQ_ENOTFOUND;
 	else
@@ -398,16 +397,16 @@ static void side_init(struct side *side, const char *name)
 	*side = (struct side){0};
 	(void)snprintf(side->name, sizeof side->name, "%s", name);
 	side->ledger = app_ledger(WORLD_POLICY);
-	side->journal = gq_journal_new(
-	    &(struct gq_journal_options){.api = (struct gq_api *)(void *)side,
-					 .ledger = side->ledger,
-					 .clock = &app_time.clock,
-					 .namespace_ = "gq",
-					 .holder = side->name,
-					 .ttl_ns = TTL_NS,
-					 .on_fenced = on_fenced,
-					 .on_lost = on_lost,
-					 .arg = side});
+	side->journal =
+	    gq_journal_new(&(struct gq_journal_options){.api = (struct gq_api *)(void *)side,
+							.ledger = side->ledger,
+							.clock = &app_time.clock,
+							.namespace_ = "gq",
+							.holder = side->name,
+							.ttl_ns = TTL_NS,
+							.on_fenced = on_fenced,
+							.on_lost = on_lost,
+							.arg = side});
 	assert_non_null(side->journal);
 }
 

@@ -85,14 +85,10 @@ static const struct {
 	int64_t within_ns; /* of the end */
 	int64_t after_ns;
 } endings[] = {
-    {END_429, false, true, 1010 * MS, 1000 * MS},
-    {END_403, false, true, 60 * MS, 50 * MS},
-    {END_5XX, true, true, 60 * MS, 50 * MS},
-    {END_422, true, true, 60 * MS, 50 * MS},
-    {END_DROPPED, true, true, 60 * MS, 50 * MS},
-    {END_LATE, true, true, 60 * MS, 50 * MS},
-    {END_LOST, true, false, 60 * MS, 50 * MS},
-    {END_GARBLED, true, false, 60 * MS, 50 * MS},
+    {END_429, false, true, 1010 * MS, 1000 * MS}, {END_403, false, true, 60 * MS, 50 * MS},
+    {END_5XX, true, true, 60 * MS, 50 * MS},      {END_422, true, true, 60 * MS, 50 * MS},
+    {END_DROPPED, true, true, 60 * MS, 50 * MS},  {END_LATE, true, true, 60 * MS, 50 * MS},
+    {END_LOST, true, false, 60 * MS, 50 * MS},    {END_GARBLED, true, false, 60 * MS, 50 * MS},
     {END_EMPTIED, true, false, 60 * MS, 50 * MS},
 };
 
@@ -110,7 +106,8 @@ static void test_however_a_write_ends(void **state)
 		int64_t ended_ns = app_time.mono_ns;
 		unsigned puts = n_puts;
 		while (!one.got && app_time.mono_ns < ended_ns + 2 * GQ_NS_PER_S) {
-			assert_int_equal(strcmp(n_requests ? requests[0].method : "GET", "GET") == 0 ||
+			assert_int_equal(strcmp(n_requests ? requests[0].method : "GET", "GET") ==
+						 0 ||
 					     endings[i].again,
 					 1);
 			if (n_requests)
@@ -252,20 +249,13 @@ struct edit {
 	bool lost;
 };
 static const struct edit edits[] = {
-    {"1", "pod-a", "=", "=", "", false, false},
-    {"1", "pod-a", "=", "=", "garbage", false, false},
-    {"1", "pod-a", "=", "77", "=", false, false},
-    {"1", "pod-a", "=", "77", "", false, false},
-    {"1", "pod-b", "=", "=", "=", true, false},
-    {"1", "pod-b", "+", "1", "=", true, false},
-    {"1", "pod-a", "+", "=", "=", true, false},
-    {"1", "pod-a", "3", "=", "=", true, false},
-    {"1", "", "=", "=", "=", false, true},
-    {"1", "pod-a", "x", "=", "=", false, true},
-    {"1", "pod-a", "=", "-1", "=", false, true},
-    {"1", "pod-a", "", "", "", false, true},
-    {"2", "pod-b", "=", "=", "=", false, true},
-    {"", "pod-a", "=", "=", "=", false, true},
+    {"1", "pod-a", "=", "=", "", false, false},   {"1", "pod-a", "=", "=", "garbage", false, false},
+    {"1", "pod-a", "=", "77", "=", false, false}, {"1", "pod-a", "=", "77", "", false, false},
+    {"1", "pod-b", "=", "=", "=", true, false},   {"1", "pod-b", "+", "1", "=", true, false},
+    {"1", "pod-a", "+", "=", "=", true, false},   {"1", "pod-a", "3", "=", "=", true, false},
+    {"1", "", "=", "=", "=", false, true},        {"1", "pod-a", "x", "=", "=", false, true},
+    {"1", "pod-a", "=", "-1", "=", false, true},  {"1", "pod-a", "", "", "", false, true},
+    {"2", "pod-b", "=", "=", "=", false, true},   {"", "pod-a", "=", "=", "=", false, true},
 };
 
 static void edit(const struct edit *e)
@@ -277,7 +267,7 @@ static void edit(const struct edit *e)
 	(void)snprintf(higher, sizeof higher, "%llu",
 		       (unsigned long long)strtoull(epoch, NULL, 10) + 1);
 	object_write(e->format, e->holder,
-		     e->epoch[0] == '='	  ? epoch
+		     e->epoch[0] == '='   ? epoch
 		     : e->epoch[0] == '+' ? higher
 					  : e->epoch,
 		     e->seq[0] == '=' ? seq : e->seq, e->lines[0] == '=' ? lines : e->lines, NULL);

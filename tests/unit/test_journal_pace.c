@@ -55,8 +55,8 @@ static void test_failures_wait_longer_and_longer(void **state)
 	static const struct {
 		int retry_after_s;
 		int64_t wait_ms;
-	} waits[] = {{0, 50}, {0, 100}, {0, 200}, {1, 1000}, {0, 800}, {0, 1000}, {60, 1000},
-		     {0, 1000}};
+	} waits[] = {{0, 50},  {0, 100},  {0, 200},   {1, 1000},
+		     {0, 800}, {0, 1000}, {60, 1000}, {0, 1000}};
 	struct gq_pace pace;
 	int64_t now_ns = 100 * S;
 

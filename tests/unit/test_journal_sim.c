@@ -36,8 +36,7 @@ static uint32_t below(uint32_t bound)
 
 static bool on_its_way(const struct sim_pod *pod)
 {
-	return pod->committed && !pod->seen &&
-	       app_time.mono_ns - pod->answer.at_ns < ON_ITS_WAY_NS;
+	return pod->committed && !pod->seen && app_time.mono_ns - pod->answer.at_ns < ON_ITS_WAY_NS;
 }
 
 /* The first that is on its way and not in the ledger, or NULL. */

@@ -95,10 +95,10 @@ static void test_no_room(void **state)
 	struct gq_buf out GQ_BUF_CLEANUP = GQ_BUF_INIT(100);
 
 	(void)state;
-	assert_int_equal(gq_journal_text_print(
-			     &out, "gq",
-			     &(struct gq_journal_text){.holder = "a", .lines = "", .version = ""}),
-			 GQ_ETOOBIG);
+	assert_int_equal(
+	    gq_journal_text_print(
+		&out, "gq", &(struct gq_journal_text){.holder = "a", .lines = "", .version = ""}),
+	    GQ_ETOOBIG);
 }
 
 #define META "'metadata':{'resourceVersion':'9'}"
