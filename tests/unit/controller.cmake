@@ -10,6 +10,7 @@ foreach(name
     hash
     journal
     journal_attempts
+    journal_end
     journal_pace
     journal_takeover
     journal_text
@@ -33,6 +34,7 @@ foreach(name
     election
     events
     journal
+    journal_end
     journal_takeover
     journal_text
     policy_lead
