@@ -15,13 +15,13 @@ struct gq_barrier {
 
 	/* The client's thread alone. */
 	bool waited_for;
-	uint64_t nth;      /* answers to the annotation of an earlier one are void */
-	int64_t since_ns;  /* the moment */
-	int64_t event_ns;  /* when the wait for the event began; 0 not yet */
-	bool no_event;     /* none will come */
+	uint64_t nth;     /* answers to the annotation of an earlier one are void */
+	int64_t since_ns; /* the moment */
+	int64_t event_ns; /* when the wait for the event began; 0 not yet */
+	bool no_event;    /* none will come */
 	bool relisted;
 
-	struct gq_lock lock; /* of what follows */
+	struct gq_lock lock;     /* of what follows */
 	char nonce[NONCE_BYTES]; /* what the annotation is to be; "" nobody waits */
 	bool seen;               /* in an event of its own */
 	bool seen_in_list;       /* in a list that is not complete yet */

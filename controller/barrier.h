@@ -10,9 +10,9 @@
 
 /* The barrier: from some moment on, every pod that was stored before it is in the ledger.
  *
- * It is an annotation that we write to our own pod and wait to see: events of one collection come in
- * their order. Without a pod of our own, or without that event within two seconds, it is a full list
- * that was begun after the moment. The client's thread, but for what the informer tells. */
+ * It is an annotation that we write to our own pod and wait to see: events of one collection come
+ * in their order. Without a pod of our own, or without that event within two seconds, it is a full
+ * list that was begun after the moment. The client's thread, but for what the informer tells. */
 struct gq_barrier;
 
 struct gq_barrier_options {
@@ -35,7 +35,8 @@ GQ_DEFINE_CLEANUP(gq_cleanup_barrier, struct gq_barrier, gq_barrier_free);
 void gq_barrier_begin(struct gq_barrier *barrier, uint64_t epoch);
 /* Nobody waits any more. */
 void gq_barrier_stop(struct gq_barrier *barrier);
-/* Whether it was passed; true once. Does what is due; call it at each wake and a few times a second.
+/* Whether it was passed; true once. Does what is due; call it at each wake and a few times a
+ * second.
  */
 bool gq_barrier_passed(struct gq_barrier *barrier);
 

@@ -105,11 +105,12 @@ int gq_leadership_new(const struct gq_leadership_options *options,
 	if (!leadership)
 		return gq_fail(err, GQ_ENOMEM, "out of memory");
 	leadership->options = *options;
-	leadership->barrier = gq_barrier_new(&(struct gq_barrier_options){.clock = options->clock,
-									  .routing = options->routing,
-									  .relist = relist,
-									  .wake = wake,
-									  .arg = leadership});
+	leadership->barrier =
+	    gq_barrier_new(&(struct gq_barrier_options){.clock = options->clock,
+							.routing = options->routing,
+							.relist = relist,
+							.wake = wake,
+							.arg = leadership});
 	if (!leadership->barrier)
 		code = gq_fail(err, GQ_ENOMEM, "out of memory");
 	else if (options->elect)
@@ -203,7 +204,9 @@ static void stop_leading(struct gq_leadership *leadership, enum state state, con
 	leadership->options.follow_policy(leadership->options.arg);
 	/* Who hands over is the one to be asked until its successor takes the label: a request that
 	 * is told to come back is better than one that finds nobody. */
-	if (state != STATE_LEAVING)
+	if (state == STATE_LEAVING && leadership->election)
+		gq_routing_keep(leadership->options.routing);
+	else
 		gq_routing_leave(leadership->options.routing);
 	gq_log(GQ_LOG_WARN, "leads no more", GQ_S("why", why));
 	if (led)
@@ -267,10 +270,12 @@ static void barrier_proceed(struct gq_leadership *leadership)
 	if (!gq_barrier_passed(leadership->barrier))
 		return;
 	gq_trace("barrier", leadership->epoch, 0, NULL, 0);
-	if (leadership->state == STATE_BARRIER)
+	if (leadership->state == STATE_BARRIER) {
 		lead(leadership);
-	else
+	} else {
+		gq_trace("lead", leadership->epoch, 0, NULL, 0);
 		gq_journal_release(leadership->options.journal);
+	}
 }
 
 static void read_policy(struct gq_leadership *leadership);

@@ -196,6 +196,12 @@ void gq_journal_open(struct gq_journal *journal, bool first_ever)
 	tell(first_ever ? "open-first" : "open", false);
 }
 
+void gq_journal_release(struct gq_journal *journal)
+{
+	(void)journal;
+	tell("release", false);
+}
+
 void gq_journal_stop(struct gq_journal *journal)
 {
 	(void)journal;
@@ -225,6 +231,12 @@ void gq_routing_leave(struct gq_routing *routing)
 {
 	(void)routing;
 	tell("unlabel", false);
+}
+
+void gq_routing_keep(struct gq_routing *routing)
+{
+	(void)routing;
+	tell("keep-label", false);
 }
 
 void gq_routing_take(struct gq_routing *routing)

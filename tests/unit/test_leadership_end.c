@@ -223,7 +223,7 @@ static void hands_over(void **state)
 	expect("");
 	flush_done(flush_arg);
 	settle();
-	expect("stop follow unlabel");
+	expect("stop follow keep-label");
 	pass_ms(60);
 	assert_string_equal(lease.holder, "");
 	gq_leadership_own_pod(leadership, "pod-a", "true", "", false, false);
@@ -248,7 +248,7 @@ static void no_successor(void **state)
 	reach(LEADING);
 	flush_at_once = true;
 	hand_over();
-	expect("ENDS flush stop follow unlabel");
+	expect("ENDS flush stop follow keep-label");
 	pass_ms(9900);
 	expect("");
 	pass_ms(200);
@@ -266,7 +266,7 @@ static void release_takes_long(void **state)
 		lease.silent = true;
 		hand_over();
 		show_successor();
-		expect("ENDS flush stop follow unlabel");
+		expect("ENDS flush stop follow keep-label");
 		pass_ms(9000);
 		expect("");
 		lease.silent = !answered;
@@ -284,7 +284,7 @@ static void flush_takes_long(void **state)
 	pass_ms(9900);
 	expect("");
 	pass_ms(200);
-	expect("stop follow unlabel");
+	expect("stop follow keep-label");
 	flush_done(flush_arg); /* late */
 	show_successor();
 	pass_ms(60);
@@ -299,7 +299,7 @@ static void fenced_while_flushing(void **state)
 	hand_over();
 	gq_leadership_fenced(leadership, "another wrote");
 	settle();
-	expect("ENDS flush stop follow unlabel");
+	expect("ENDS flush stop follow keep-label");
 	show_successor();
 	pass_ms(60);
 	expect("handed-over");
@@ -318,7 +318,7 @@ static void lease_lost_while_flushing(void **state)
 	flush_done(flush_arg);
 	show_successor();
 	pass_ms(1500);
-	expect("stop follow unlabel handed-over");
+	expect("stop follow keep-label handed-over");
 }
 
 static void hands_over_early(void **state)
@@ -335,7 +335,7 @@ static void hands_over_early(void **state)
 		restart();
 		reach(stage);
 		hand_over();
-		expect("stop follow unlabel");
+		expect("stop follow keep-label");
 		pass_ms(100);
 		assert_string_equal(lease.holder, "");
 		show_successor();
