@@ -258,6 +258,7 @@ struct gq_ledger {
 	const int *class_moves; /* while next is built: ids of cur's classes -> next's, -1 none */
 	struct gq_drift *drift; /* while a recount builds next: what it finds; else NULL */
 	size_t by_state[GQ_STATES];
+	uint64_t forced_deletions;
 	struct gq_verify *verify; /* NULL: no list is held against the ledger */
 	uint64_t verify_epoch;
 	struct gq_list *verify_cursor; /* as slot_cursor, without build_lock */
@@ -347,6 +348,9 @@ void gq_ledger_state_set(struct gq_ledger *ledger, struct gq_charge *charge,
 			 enum gq_charge_state state);
 /* What a charge is whose pod was seen so. */
 enum gq_charge_state gq_ledger_seen_state(const struct gq_pod *pod);
+/* From now on it is the watch's to tell the pod's end. known: it was charged before. */
+void gq_ledger_charge_watched(struct gq_ledger *ledger, struct gq_charge *charge, bool known,
+			      int64_t now_ns);
 /* The body of gq_ledger_pod_seen(), with the lock held. */
 int gq_ledger_pod_update(struct gq_ledger *ledger, const struct gq_pod *pod, int64_t now_ns);
 

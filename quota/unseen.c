@@ -173,6 +173,8 @@ static int restore(struct gq_ledger *ledger, const struct gq_entry *entry, int64
 	if (code || !(charge->state == GQ_STATE_RESERVED || charge->bind_node))
 		return code;
 	gq_reserve_wait(ledger, charge, now_ns);
+	/* It may have been seen by the earlier leader, and be over by now: one GET may tell. */
+	charge->probe_after_ns = now_ns;
 	/* a line that does not fit any more was read, so it is printed no longer than that */
 	if (gq_entry_print(&line, entry->pod, entry->user, charge->bind_node))
 		return GQ_ENOMEM;

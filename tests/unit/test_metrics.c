@@ -128,8 +128,9 @@ static void nothing_yet(void **state)
 	(void)state;
 	gq_metrics_print_usage(&out, &(struct gq_usage){0});
 	struct page *page = page_parse(out.data);
-	assert_int_equal(page->n_samples, GQ_STATES); /* gpuquota_charges */
-	assert_int_equal(page->n_families, 11);
+	/* gpuquota_charges, and the deletions */
+	assert_int_equal(page->n_samples, GQ_STATES + 1);
+	assert_int_equal(page->n_families, 12);
 	page_free(page);
 }
 
