@@ -421,7 +421,7 @@ func TestJournalEdited(t *testing.T) {
 	if journal, err = p.readJournal(); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := strconv.ParseUint(journal.Data["epoch"], 10, 64); err != nil || got <= epoch+7 || journal.Data["holder"] != p.id {
+	if got, err := strconv.ParseUint(journal.Data["epoch"], 10, 64); err != nil || got <= epoch+7 || journal.Data["holder"] != p.identity {
 		t.Errorf("epoch %q of %q after %d of somebody else", journal.Data["epoch"], journal.Data["holder"], epoch+7)
 	}
 	if err := p.metricIs("gpuquota_leader_terms_total", 2); err != nil {
@@ -439,7 +439,7 @@ func TestJournalEdited(t *testing.T) {
 		p.refusedNow(ns, "asked-"+notLower.ReplaceAllString(name, ""), "cannot note reservations")
 		s.eventually(name+": the journal is written anew", func() error {
 			journal, err := p.readJournal()
-			if err == nil && (journal.Data["format"] != "1" || journal.Data["holder"] != p.id) {
+			if err == nil && (journal.Data["format"] != "1" || journal.Data["holder"] != p.identity) {
 				err = fmt.Errorf("%q", journal.Data)
 			}
 			return err
