@@ -55,7 +55,7 @@ struct gq_journal {
 	uint64_t seq; /* of the last write sent */
 	/* resourceVersion that the next write demands; "" creates */
 	char version[GQ_JOURNAL_VERSION_MAX_BYTES + 1];
-	struct gq_attempts attempts;
+	struct gq_journal_attempts attempts;
 	struct gq_buf uids; /* of the last write, while a trace is written */
 	struct gq_tickets *tickets;
 	struct gq_pace pace;
@@ -366,7 +366,8 @@ static bool is_ours(const struct gq_journal *journal, const struct gq_journal_te
 static bool is_attempt(const struct gq_journal *journal, const struct gq_journal_text *text)
 {
 	return is_ours(journal, text) && (text->held || !journal->lost) &&
-	       gq_attempts_have(&journal->attempts, text->seq, text->lines, text->lines_len);
+	       gq_journal_attempts_have(&journal->attempts, text->seq, text->lines,
+					text->lines_len);
 }
 
 static void taken_over(struct gq_journal *journal)
@@ -466,7 +467,7 @@ static void on_write(void *arg, const struct gq_api_response *response)
 	if (outcome == GQ_JOURNAL_CONFLICT || outcome == GQ_JOURNAL_UNKNOWN)
 		journal->read_due = true;
 	else
-		gq_attempts_drop_last(&journal->attempts);
+		gq_journal_attempts_drop_last(&journal->attempts);
 	if (outcome == GQ_JOURNAL_CONFLICT)
 		proceed(journal);
 	else
@@ -507,7 +508,7 @@ static void write_now(struct gq_journal *journal)
 	journal->sent_version = call->unseen.version;
 	journal->write_due = false;
 	gq_pace_written(&journal->pace, body.len, now(journal));
-	gq_attempts_add(&journal->attempts, seq, lines.data ? lines.data : "", lines.len);
+	gq_journal_attempts_add(&journal->attempts, seq, lines.data ? lines.data : "", lines.len);
 	gq_tickets_mark(journal->tickets, seq);
 	if (journal->mode != MODE_TAKING_OVER)
 		trace_lines("write", journal->epoch, seq, &journal->uids);

@@ -373,6 +373,7 @@ static int make_telling_parts(struct serve *serve, struct gq_err *err)
 							    .clock = &gq_clock_real,
 							    .policy = serve->policy,
 							    .leadership = serve->leadership,
+							    .journal = serve->journal,
 							    .notes = &serve->notes,
 							    .namespace_ = serve->options.namespace_,
 							    .identity = serve->options.identity,
