@@ -369,6 +369,48 @@ static void hands_over_early(void **state)
 	expect("handed-over");
 }
 
+/* ---- a lost journal ---- */
+
+/* Its time to live is over: what was stored until then must be in the ledger before anything is
+ * granted. */
+static void hold_over(void **state)
+{
+	(void)state;
+	gq_leadership_hold_over(leadership); /* not while it follows */
+	reach(LEADING);
+	may_lead = true;
+	pass_ms(60000);
+	int64_t over_ns = app_time.mono_ns;
+	show(false); /* the barrier of the beginning */
+	expect("");
+	gq_leadership_hold_over(leadership);
+	expect("barrier");
+	pass_ms(100);
+	listed(over_ns - 1);
+	expect("");
+	show(false);
+	expect("release");
+	show(false);
+	pass_ms(5000);
+	expect("");
+
+	/* without the event, by a list; and not once it leads no more */
+	gq_leadership_hold_over(leadership);
+	pass_ms(2100);
+	expect("barrier relist");
+	listed(app_time.mono_ns);
+	expect("release");
+	pass_ms(10);
+	gq_leadership_hold_over(leadership);
+	expect("barrier");
+	may_lead = false;
+	gq_leadership_fenced(leadership, "another wrote");
+	settle();
+	show(false);
+	listed(app_time.mono_ns);
+	expect(ends[LEADING]);
+}
+
 /* ---- several threads ---- */
 
 static bool ended;
@@ -449,6 +491,7 @@ int main(void)
 	    TEST(fenced_while_flushing),
 	    TEST(lease_lost_while_flushing),
 	    TEST(hands_over_early),
+	    TEST(hold_over),
 	    TEST(threads),
 	};
 
