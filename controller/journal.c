@@ -765,7 +765,11 @@ void gq_journal_open(struct gq_journal *journal, bool first_ever)
 
 void gq_journal_stop(struct gq_journal *journal)
 {
+	void (*done)(void *arg) = GQ_STEAL(journal->flushed);
+
 	reset(journal, MODE_IDLE);
+	if (done)
+		done(journal->flushed_arg);
 }
 
 void gq_journal_flush(struct gq_journal *journal, void (*done)(void *arg), void *arg)
