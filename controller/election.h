@@ -11,11 +11,12 @@
 #include "base/json_filter.h"
 
 /* Leader election by a Lease, without I/O: says what to request when, takes the answers, and knows
- * who leads. It is about liveness only: two may believe that they lead at once, which the journal
- * makes harmless. It takes two to break it, though: a Lease whose holder is unknown to this process
- * is deleted, or clocks run at rates that differ by lease_ns / renew_ns. Another's Lease is taken
- * when it was not seen to change for its own duration, on this process's monotonic clock; a Lease
- * that vanished, after lease_ns. Time is a parameter. One thread.
+ * who leads. Another's Lease is taken when it was not seen to change for its own duration, on this
+ * process's monotonic clock; one that vanished, after lease_ns. The wall clock is only written.
+ *
+ * It is about liveness only; the journal makes two leaders harmless. There are two for a while when
+ * clocks run at rates that differ by more than lease_ns / renew_ns, or when a Lease is deleted that
+ * a starting process has not seen, or deleted twice in a row. Time is a parameter. One thread.
  * Source: client-go, tools/leaderelection; coordination/v1. */
 struct gq_election;
 

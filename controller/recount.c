@@ -126,9 +126,6 @@ static void *count_anew(void *arg)
 	if (code)
 		problem(r, code, err.msg);
 	gq_drift_log(&r->result.drift);
-	if (r->result.code)
-		gq_log(GQ_LOG_ERROR, "a recount could not be finished",
-		       GQ_S("problem", r->result.problem), GQ_I("pods", r->result.unanswered));
 	r->done(r->arg, &r->result);
 	result_done(&r->result);
 	atomic_store(&r->busy, false);
@@ -194,8 +191,8 @@ static void on_due(void *arg)
 	struct gq_recounter *r = q->recounter;
 	enum gq_suspect_verdict verdict;
 	struct gq_err err;
-	int code = gq_ledger_suspect_judge(r->options.ledger, q->probe.uid, q->pod, q->begun_ns,
-					   now(r), &r->result.missed, &verdict, &err);
+	int code = gq_ledger_suspect_judge(r->options.ledger, q->probe.uid, q->pod, now(r),
+					   &r->result.missed, &verdict, &err);
 
 	if (code) {
 		unanswered(q, code, err.msg);

@@ -27,6 +27,8 @@
 
 #define TICK_MS 100
 #define CERTIFICATE_TICKS 10 /* look at the files once a second */
+#define LAG_RELIST_NS (5 * GQ_NS_PER_S)
+#define LAG_RELIST_AGAIN_NS (30 * GQ_NS_PER_S)
 #define DRAIN_MAX_NS (20 * GQ_NS_PER_S)
 #define INLINE_BELOW_BYTES (16u << 10)
 /* The API server finishes a create that it was allowed within this time. */
@@ -64,6 +66,7 @@ struct serve {
 	int signals; /* signalfd */
 	int wake;    /* eventfd: main has something to do before the next tick */
 	atomic_bool handed_over;
+	int64_t relist_ns;        /* when a watch that lags is given up; 0 it does not lag */
 	struct tls_files in_use;  /* what the certificate in use was read from */
 	struct tls_files refused; /* what was not usable, when it has been told */
 	bool refusal_told;
@@ -182,6 +185,13 @@ static void on_lost(void *arg, const char *how)
 	struct serve *serve = arg;
 
 	gq_note_journal_lost(&serve->notes, how, serve->options.reservation_ttl_ns / GQ_NS_PER_S);
+}
+
+static void on_hold_over(void *arg)
+{
+	struct serve *serve = arg;
+
+	gq_leadership_hold_over(serve->leadership);
 }
 
 static void on_policy_fenced(void *arg)
@@ -328,6 +338,7 @@ static int make_leading_parts(struct serve *serve, struct gq_err *err)
 							.ttl_ns = options->reservation_ttl_ns,
 							.on_fenced = on_fenced,
 							.on_lost = on_lost,
+							.on_hold_over = on_hold_over,
 							.arg = serve});
 	serve->routing = gq_routing_new(&(struct gq_routing_options){
 	    .api = serve->api, .namespace_ = options->namespace_, .identity = options->identity});
@@ -362,6 +373,7 @@ static int make_telling_parts(struct serve *serve, struct gq_err *err)
 							    .clock = &gq_clock_real,
 							    .policy = serve->policy,
 							    .leadership = serve->leadership,
+							    .journal = serve->journal,
 							    .notes = &serve->notes,
 							    .namespace_ = serve->options.namespace_,
 							    .identity = serve->options.identity,
@@ -514,12 +526,32 @@ static void follow_certificate(struct serve *serve, bool asked)
 		reload_certificate(serve, &files);
 }
 
+/* Nothing is granted while the watch lags. One that goes on to may have lost an event: a list shows
+ * what it did not. */
+static void follow_watch(struct serve *serve, int64_t now_ns)
+{
+	if (!gq_ledger_check_watch(serve->ledger, now_ns)) {
+		serve->relist_ns = 0;
+		return;
+	}
+	if (!serve->relist_ns) {
+		serve->relist_ns = now_ns + LAG_RELIST_NS;
+		gq_log(GQ_LOG_WARN, "the watch of pods lags, so nothing is granted");
+	} else if (now_ns >= serve->relist_ns) {
+		serve->relist_ns = now_ns + LAG_RELIST_AGAIN_NS;
+		gq_log(GQ_LOG_WARN, "the pods are listed again, since their watch goes on to lag");
+		gq_informer_relist(serve->informer, "pods");
+	}
+}
+
 static void tick(struct serve *serve, unsigned count)
 {
 	int64_t now_ns = gq_clock_mono_ns(&gq_clock_real);
 
 	gq_store_probe(serve->store);
-	(void)gq_ledger_check_watch(serve->ledger, now_ns);
+	gq_leadership_tick(serve->leadership);
+	gq_routing_tick(serve->routing);
+	follow_watch(serve, now_ns);
 	gq_policy_source_work(serve->policy);
 	gq_reporting_tick(serve->reporting, now_ns);
 	if (count % CERTIFICATE_TICKS == 0)
@@ -595,6 +627,8 @@ static int run(struct serve *serve, struct gq_err *err)
 	unsigned port, metrics_port;
 	int code = start_threads(serve, err);
 
+	/* one that a predecessor of this container has left */
+	gq_routing_leave(serve->routing);
 	if (!code) {
 		gq_server_ports(serve->server, &port, &metrics_port);
 		gq_log(GQ_LOG_INFO, "gpuquota serves", GQ_S("version", GQ_VERSION),

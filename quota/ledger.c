@@ -413,6 +413,8 @@ void gq_charge_admit_parts(const struct gq_ledger *ledger, struct gq_charge *cha
 {
 	const struct gq_book *const books[] = {ledger->cur, ledger->next};
 
+	if (!ledger->synced || !(ledger->cur || ledger->next))
+		return;
 	for (size_t b = 0; b < 2; b++) {
 		const struct gq_parts *parts = books[b] ? &charge->parts[books[b]->bank] : NULL;
 		for (size_t i = 0; parts && i < parts->n; i++)
@@ -494,6 +496,8 @@ int gq_ledger_pod_update(struct gq_ledger *ledger, const struct gq_pod *pod, int
 	gq_ledger_count(ledger, charge->slot, now_ns);
 	if (code && fresh)
 		gq_ledger_charge_remove(ledger, charge, now_ns);
+	else if (!code && !charge->admitted_known)
+		gq_charge_admit_parts(ledger, charge);
 	return code;
 }
 
@@ -504,6 +508,16 @@ static bool was_unasked(const struct gq_ledger *ledger, const struct gq_charge *
 	       charge->slot->ns->assign[ledger->cur->bank].tenant >= 0;
 }
 
+void gq_ledger_charge_watched(struct gq_ledger *ledger, struct gq_charge *charge, bool known,
+			      int64_t now_ns)
+{
+	if (!known)
+		charge->unasked = was_unasked(ledger, charge);
+	charge->list_epoch = ledger->epoch[GQ_PODS];
+	charge->watched = true;
+	gq_reserve_settle(ledger, charge, now_ns);
+}
+
 int gq_ledger_pod_seen(struct gq_ledger *ledger, const struct gq_pod *pod, int64_t now_ns,
 		       struct gq_err *err)
 {
@@ -512,15 +526,8 @@ int gq_ledger_pod_seen(struct gq_ledger *ledger, const struct gq_pod *pod, int64
 	gq_verify_heard(ledger, pod->uid);
 	int code = gq_ledger_pod_update(ledger, pod, now_ns);
 	struct gq_charge *charge = gq_map_get(ledger->charges, pod->uid, strlen(pod->uid));
-	if (charge) {
-		if (!known)
-			charge->unasked = was_unasked(ledger, charge);
-		charge->list_epoch = ledger->epoch[GQ_PODS];
-		charge->watched = true;
-		if (ledger->synced && ledger->cur && !charge->admitted_known)
-			gq_charge_admit_parts(ledger, charge);
-		gq_reserve_settle(ledger, charge, now_ns);
-	}
+	if (charge)
+		gq_ledger_charge_watched(ledger, charge, known, now_ns);
 	gq_ledger_unlock(ledger);
 	return code ? gq_fail(err, code, "out of memory for pod %s/%s", pod->namespace_, pod->name)
 		    : 0;
@@ -531,6 +538,9 @@ void gq_ledger_pod_gone(struct gq_ledger *ledger, const char *uid, int64_t now_n
 	gq_ledger_lock(ledger);
 	gq_verify_heard(ledger, uid);
 	struct gq_charge *charge = gq_map_get(ledger->charges, uid, strlen(uid));
+	/* Its kubelet would have said first that its containers have ended. */
+	if (charge && charge->watched && charge->node)
+		ledger->forced_deletions++;
 	if (charge)
 		gq_ledger_charge_remove(ledger, charge, now_ns);
 	gq_ledger_unlock(ledger);

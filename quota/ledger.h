@@ -146,11 +146,11 @@ enum gq_suspect_verdict {
 	GQ_SUSPECT_CORRECTED, /* was charged as before it was bound, or deleted */
 };
 
-/* The same some time after that GET, which began at begun_ns: what the watch could have told by now
- * and has not is repaired, counted as drift and noted in drift, which the caller empties.
- * GQ_ENOMEM: nothing has changed. It is suspect no longer in any case. */
+/* The same some time after that GET: what the watch could have told by now and has not is repaired,
+ * counted as drift and noted in drift, which the caller empties. GQ_ENOMEM: nothing has changed. It
+ * is suspect no longer in any case. */
 int gq_ledger_suspect_judge(struct gq_ledger *ledger, const char *uid, const struct gq_pod *pod,
-			    int64_t begun_ns, int64_t now_ns, struct gq_drift *drift,
+			    int64_t now_ns, struct gq_drift *drift,
 			    enum gq_suspect_verdict *ret_verdict, struct gq_err *err);
 void gq_ledger_verify_end(struct gq_ledger *ledger);
 
@@ -285,6 +285,9 @@ struct gq_usage {
 	struct gq_usage_uncharged *uncharged;
 	size_t n_uncharged;
 	size_t charges[GQ_STATES]; /* pods by state */
+	/* Pods that were deleted while they were bound and had not ended, since this process
+	 * started: a kubelet may still run them. */
+	uint64_t forced_deletions;
 };
 
 int gq_ledger_usage(struct gq_ledger *ledger, int64_t now_ns, int64_t wall_s,

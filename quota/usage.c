@@ -134,6 +134,7 @@ int gq_ledger_usage(struct gq_ledger *ledger, int64_t now_ns, int64_t wall_s,
 	gq_ledger_lock(ledger);
 	usage.synced = ledger->synced;
 	memcpy(usage.charges, ledger->by_state, sizeof usage.charges);
+	usage.forced_deletions = ledger->forced_deletions;
 	if (ledger->cur) {
 		usage.policy = gq_policy_ref(ledger->cur->policy);
 		usage.tenants = calloc(ledger->cur->n_tenants + 1, sizeof *usage.tenants);

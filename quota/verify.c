@@ -275,23 +275,11 @@ static void count_marked(const void *arg, const struct gq_book *book,
 			       gq_count_total(&limit->used));
 }
 
-/* A pod that the watch did not show: it is held by what the GET showed until the watch tells its
- * end, or a later GET. */
-static void found_by_get(struct gq_ledger *ledger, struct gq_charge *charge, int64_t begun_ns,
-			 int64_t now_ns)
-{
-	if (charge->watched)
-		return;
-	charge->found_ns = begun_ns;
-	charge->probe_after_ns = now_ns + ledger->ttl_ns;
-	gq_list_remove(&charge->waiting);
-	gq_list_append(&ledger->waiting, &charge->waiting);
-}
-
 /* The charge becomes what pod says (NULL: it ends). */
 static int repair(struct gq_ledger *ledger, struct gq_charge *charge, const struct gq_pod *pod,
-		  int64_t begun_ns, int64_t now_ns, struct gq_drift *drift)
+		  int64_t now_ns, struct gq_drift *drift)
 {
+	bool known = charge;
 	struct gq_pod *named GQ_CLEANUP(gq_cleanup_pod) = gq_pod_ref(pod ? pod : charge->pod);
 	struct gq_book *cur = ledger->cur;
 	struct gq_ns *ns = charge ? charge->slot->ns : gq_ledger_ns_get(ledger, pod->namespace_);
@@ -312,17 +300,18 @@ static int repair(struct gq_ledger *ledger, struct gq_charge *charge, const stru
 	}
 	if (code)
 		return code;
-	if (charge) {
-		found_by_get(ledger, charge, begun_ns, now_ns);
+	if (charge)
 		each_limit(cur, tenant, charge, mark_counted);
-	}
+	/* Its beginning was lost, not its end: that comes, or the next list is without it. */
+	if (charge && !known)
+		gq_ledger_charge_watched(ledger, charge, known, now_ns);
 	each_limit(cur, tenant, &drift, count_marked);
 	gq_drift_note_pod(drift, named);
 	return 0;
 }
 
 int gq_ledger_suspect_judge(struct gq_ledger *ledger, const char *uid, const struct gq_pod *pod,
-			    int64_t begun_ns, int64_t now_ns, struct gq_drift *drift,
+			    int64_t now_ns, struct gq_drift *drift,
 			    enum gq_suspect_verdict *ret_verdict, struct gq_err *err)
 {
 	enum gq_suspect_verdict verdict = GQ_SUSPECT_AGREES;
@@ -335,7 +324,7 @@ int gq_ledger_suspect_judge(struct gq_ledger *ledger, const char *uid, const str
 		verdict = !charge                    ? GQ_SUSPECT_CHARGED
 			  : pod && gq_pod_holds(pod) ? GQ_SUSPECT_CORRECTED
 						     : GQ_SUSPECT_REMOVED;
-		code = repair(ledger, charge, pod, begun_ns, now_ns, drift);
+		code = repair(ledger, charge, pod, now_ns, drift);
 	}
 	if (suspect)
 		suspect_remove(ledger->verify, suspect);

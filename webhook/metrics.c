@@ -157,6 +157,10 @@ void gq_metrics_print_usage(struct gq_buf *out, const struct gq_usage *usage)
 		    {"state", gq_charge_state_name((enum gq_charge_state)s)}, {0}};
 		gq_metric_sample_int(out, "gpuquota_charges", labels, (int64_t)usage->charges[s]);
 	}
+	gq_metric_single(
+	    out, "gpuquota_forced_deletions_total", "counter",
+	    "GPU pods deleted while they ran: a kubelet may still run them, uncounted.",
+	    (double)usage->forced_deletions);
 	print_uncharged(out, usage);
 }
 

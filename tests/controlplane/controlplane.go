@@ -45,6 +45,14 @@ type Options struct {
 	Progress func(format string, args ...any)
 	// APIServerArgs are added to those of the API server.
 	APIServerArgs []string
+	// ControllerManagerArgs are added to those of kube-controller-manager.
+	ControllerManagerArgs []string
+	// Address is where the API server listens; 127.0.0.1 when empty.
+	Address string
+	// Fsync makes etcd sync what it writes, as it does in a real cluster.
+	Fsync bool
+	// KwokNodes selects by label the nodes that KWOK manages; all when empty.
+	KwokNodes string
 }
 
 // ControlPlane is a running control plane.
@@ -55,6 +63,8 @@ type ControlPlane struct {
 	Kubeconfig string
 	// Server is the URL of the API server.
 	Server string
+	// EtcdURL is where etcd serves clients, its JSON gateway and its metrics included.
+	EtcdURL string
 	// CA signed all certificates of the control plane.
 	CA *CA
 
@@ -93,6 +103,9 @@ func Start(ctx context.Context, options Options) (ret *ControlPlane, err error) 
 	}
 	if options.StageDir == "" {
 		options.StageDir = filepath.Join(CacheDir(), "kwok")
+	}
+	if options.Address == "" {
+		options.Address = "127.0.0.1"
 	}
 	if options.Progress == nil {
 		options.Progress = func(string, ...any) {}
@@ -134,26 +147,30 @@ func (c *ControlPlane) start(ctx context.Context) error {
 			return err
 		}
 	}
-	c.Server = fmt.Sprintf("https://127.0.0.1:%d", apiPort)
+	c.Server = fmt.Sprintf("https://%s:%d", c.options.Address, apiPort)
 	c.Kubeconfig = c.path("kubeconfig")
 	if err := c.writeCredentials(); err != nil {
 		return err
 	}
 
-	etcdURL := fmt.Sprintf("http://127.0.0.1:%d", etcdClient)
+	c.EtcdURL = fmt.Sprintf("http://127.0.0.1:%d", etcdClient)
 	peerURL := fmt.Sprintf("http://127.0.0.1:%d", etcdPeer)
-	if err := c.run(Etcd,
-		"--name=default", "--data-dir="+c.path("etcd-data"), "--log-level=warn",
-		"--listen-client-urls="+etcdURL, "--advertise-client-urls="+etcdURL,
-		"--listen-peer-urls="+peerURL, "--initial-advertise-peer-urls="+peerURL,
-		"--initial-cluster=default="+peerURL,
-		"--unsafe-no-fsync"); err != nil {
+	etcdArgs := []string{
+		"--name=default", "--data-dir=" + c.path("etcd-data"), "--log-level=warn",
+		"--listen-client-urls=" + c.EtcdURL, "--advertise-client-urls=" + c.EtcdURL,
+		"--listen-peer-urls=" + peerURL, "--initial-advertise-peer-urls=" + peerURL,
+		"--initial-cluster=default=" + peerURL,
+	}
+	if !c.options.Fsync {
+		etcdArgs = append(etcdArgs, "--unsafe-no-fsync")
+	}
+	if err := c.run(Etcd, etcdArgs...); err != nil {
 		return err
 	}
 
 	c.apiArgs = append([]string{
-		"--etcd-servers=" + etcdURL,
-		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", apiPort),
+		"--etcd-servers=" + c.EtcdURL,
+		"--bind-address=" + c.options.Address, fmt.Sprintf("--secure-port=%d", apiPort),
 		"--tls-cert-file=" + c.path("apiserver.crt"), "--tls-private-key-file=" + c.path("apiserver.key"),
 		"--client-ca-file=" + c.path("ca.crt"),
 		"--service-account-issuer=https://kubernetes.default.svc",
@@ -173,18 +190,19 @@ func (c *ControlPlane) start(ctx context.Context) error {
 	}
 
 	// High client rates and short back-offs: a test waits for what controllers do.
-	if err := c.run(ControllerManager,
-		"--kubeconfig="+c.path("controller-manager.kubeconfig"),
+	if err := c.run(ControllerManager, append([]string{
+		"--kubeconfig=" + c.path("controller-manager.kubeconfig"),
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", cmPort),
-		"--cert-dir="+c.path("controller-manager-certs"),
-		"--service-account-private-key-file="+c.path("sa.key"),
-		"--root-ca-file="+c.path("ca.crt"),
+		"--cert-dir=" + c.path("controller-manager-certs"),
+		"--service-account-private-key-file=" + c.path("sa.key"),
+		"--root-ca-file=" + c.path("ca.crt"),
 		"--use-service-account-credentials=true",
 		"--leader-elect=false",
 		"--kube-api-qps=500", "--kube-api-burst=1000",
 		"--concurrent-deployment-syncs=10", "--concurrent-replicaset-syncs=10",
 		"--concurrent-statefulset-syncs=10", "--concurrent-namespace-syncs=20",
-		"--concurrent-resource-quota-syncs=10", "--resource-quota-sync-period=10s"); err != nil {
+		"--concurrent-resource-quota-syncs=10", "--resource-quota-sync-period=10s",
+	}, c.options.ControllerManagerArgs...)...); err != nil {
 		return err
 	}
 	schedulerConfig := fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1
@@ -206,7 +224,11 @@ podMaxBackoffSeconds: 2
 		"--cert-dir="+c.path("scheduler-certs")); err != nil {
 		return err
 	}
-	kwokArgs := []string{"--kubeconfig=" + c.path("kwok.kubeconfig"), "--manage-all-nodes=true",
+	nodes := "--manage-all-nodes=true"
+	if c.options.KwokNodes != "" {
+		nodes = "--manage-nodes-with-label-selector=" + c.options.KwokNodes
+	}
+	kwokArgs := []string{"--kubeconfig=" + c.path("kwok.kubeconfig"), nodes,
 		"--node-lease-duration-seconds=40"}
 	stages, err := filepath.Glob(filepath.Join(c.options.StageDir, "*.yaml"))
 	if err != nil {
@@ -234,7 +256,7 @@ func (c *ControlPlane) writeCredentials() error {
 	if err := os.WriteFile(c.path("ca.crt"), c.CA.PEM, 0o600); err != nil {
 		return err
 	}
-	serving, err := c.CA.Server("kube-apiserver", "127.0.0.1", "10.0.0.1", "localhost",
+	serving, err := c.CA.Server("kube-apiserver", "127.0.0.1", c.options.Address, "10.0.0.1", "localhost",
 		"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
 	if err != nil {
 		return err

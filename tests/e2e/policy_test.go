@@ -1,12 +1,18 @@
 package e2e
 
 import (
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
 const onlyA100 = `
@@ -160,8 +166,75 @@ func TestBrokenPolicyForcedIn(t *testing.T) {
 		return p.metricIs("gpuquota_policy_last_reload_successful", 0)
 	})
 	inForce("deleted")
+	p.kill()
+	inForce("deleted, after a restart")
+	p.applyPolicy(brokenPolicies[0].text)
+	p.kill()
+	inForce("broken, after a restart")
+	if err := p.metricIs("gpuquota_policy_last_reload_successful", 0); err != nil {
+		t.Error(err)
+	}
 	p.setPolicy(policyText(onlyA100, ns, 2))
 	s.mustRun(ns, newPod("two", 1, on(a100)))
+}
+
+// What was accepted is gpuquota's own: whatever a person does to it is undone, and is never enforced.
+func TestAcceptedPolicyEdited(t *testing.T) {
+	t.Parallel()
+	s := newScope(t)
+	ns := s.namespace("ns", nil)
+	policy := policyText(onlyA100, ns, 1)
+	p := s.start(policy)
+	configMaps := client.CoreV1().ConfigMaps(p.namespace)
+	accepted := func() (*corev1.ConfigMap, error) {
+		return configMaps.Get(t.Context(), acceptedName, metav1.GetOptions{})
+	}
+	want, err := accepted()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want.Data["policy.yaml"] != policy || len(want.Data["hash"]) != 64 || want.Data["epoch"] == "" {
+		t.Fatalf("accepted: %v", want.Data)
+	}
+	more := policyText(onlyA100, ns, 5)
+	for name, do := range map[string]func() error{
+		"edited": func() error {
+			return s.patch(configMaps, acceptedName, map[string]string{"policy.yaml": more})
+		},
+		"edited with its hash": func() error {
+			return s.patch(configMaps, acceptedName, map[string]string{
+				"policy.yaml": more, "hash": fmt.Sprintf("%x", sha256.Sum256([]byte(more)))})
+		},
+		"emptied": func() error {
+			return s.patch(configMaps, acceptedName, map[string]string{"policy.yaml": ""})
+		},
+		"deleted": func() error {
+			return configMaps.Delete(t.Context(), acceptedName, metav1.DeleteOptions{})
+		},
+	} {
+		if err := do(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		s.eventually("what was accepted is back: "+name, func() error {
+			got, err := accepted()
+			if err == nil && !maps.Equal(got.Data, want.Data) {
+				err = fmt.Errorf("%v", got.Data)
+			}
+			return err
+		})
+		if err := p.usesPolicy(policy); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func (s *scope) patch(configMaps corev1client.ConfigMapInterface, name string, data map[string]string) error {
+	patch, err := json.Marshal(map[string]any{"data": data})
+	if err != nil {
+		return err
+	}
+	_, err = configMaps.Patch(s.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
 }
 
 // Without its ConfigMap the program goes on with the last good policy, and says so.

@@ -8,6 +8,9 @@ foreach(name
     feed
     file
     hash
+    leader_metrics
+    leadership
+    leadership_end
     journal
     journal_attempts
     journal_end
@@ -21,10 +24,14 @@ foreach(name
     policy_source
     policy_takeover
     recount
+    reporting
+    reporting_recount
+    routing
     status_print
     status_writer
     store
     table
+    trace
     tickets
     usage_command)
   gq_unit_test(${name} LINKS gq_controller)
@@ -33,12 +40,17 @@ foreach(name
     accepted
     election
     events
+    leadership
+    leadership_end
     journal
     journal_end
     journal_takeover
     journal_text
     policy_lead
     recount
+    reporting
+    reporting_recount
+    routing
     status_print
     store
     table

@@ -523,6 +523,26 @@ static void recount_before_nodes_settle(void **state)
 	world_free(w);
 }
 
+/* A pod that is deleted while it runs may go on running; one that has ended first does not. */
+static void forced_deletions(void **state)
+{
+	struct world *w = world_new(TEAMS);
+	struct gq_usage usage GQ_CLEANUP(gq_usage_done) = {0};
+
+	(void)state;
+	SEEN(w, .name = "pending", .gpus = 1, .product = A100_80);
+	GONE(w, .name = "pending");
+	SEEN(w, .name = "ended", .gpus = 1, .product = A100_80, .node = "a1");
+	SEEN(w, .name = "ended", .gpus = 1, .product = A100_80, .node = "a1", .phase = "Failed");
+	GONE(w, .name = "ended");
+	SEEN(w, .name = "runs", .gpus = 1, .product = A100_80, .node = "a1");
+	GONE(w, .name = "runs");
+	GONE(w, .name = "runs");
+	assert_int_equal(gq_ledger_usage(w->ledger, w->now_ns, w->wall_s, &usage, NULL), 0);
+	assert_int_equal(usage.forced_deletions, 1);
+	world_free(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -544,6 +564,7 @@ int main(void)
 	    cmocka_unit_test(a_node_gone_before_its_pod_is_seen),
 	    cmocka_unit_test(nodes_that_appear),
 	    cmocka_unit_test(recount_before_nodes_settle),
+	    cmocka_unit_test(forced_deletions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,8 +31,10 @@ static struct gq_usage_tenant tenants[] = {
     {.name = "t\"e\\a\nm", .parent = "team-a", .n_limits = 1, .limits = limits_b},
     {.name = "empty"},
 };
-static struct gq_usage_uncharged uncharged[] = {{(char *)(uintptr_t) "lab", 3, false},
-						{(char *)(uintptr_t) "both", 0, true}};
+static struct gq_usage_uncharged uncharged[] = {
+    {.namespace_ = (char *)(uintptr_t) "lab", .pods = 3},
+    {.namespace_ = (char *)(uintptr_t) "both", .ambiguous = true},
+};
 static const struct gq_usage usage = {.synced = true,
 				      .tenants = tenants,
 				      .n_tenants = LEN(tenants),
@@ -126,8 +128,9 @@ static void nothing_yet(void **state)
 	(void)state;
 	gq_metrics_print_usage(&out, &(struct gq_usage){0});
 	struct page *page = page_parse(out.data);
-	assert_int_equal(page->n_samples, GQ_STATES); /* gpuquota_charges */
-	assert_int_equal(page->n_families, 11);
+	/* gpuquota_charges, and the deletions */
+	assert_int_equal(page->n_samples, GQ_STATES + 1);
+	assert_int_equal(page->n_families, 12);
 	page_free(page);
 }
 

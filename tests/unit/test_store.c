@@ -90,12 +90,6 @@ static void pass_s(double seconds)
 	app_time.mono_ns += (int64_t)(seconds * 1e9);
 }
 
-static void on_committed(void *done_arg, int code)
-{
-	assert_int_equal(code, 0);
-	++*(unsigned *)done_arg;
-}
-
 static void print_pod(struct gq_buf *out, const char *name, const char *uid)
 {
 	gq_buf_printf(out,
@@ -113,7 +107,6 @@ static void reserve(const char *name, const char *uid)
 	struct gq_verdict verdict GQ_CLEANUP(gq_verdict_done) = GQ_VERDICT_INIT;
 	struct gq_pod *pod = NULL;
 	struct gq_err err = {0};
-	unsigned committed = 0;
 
 	print_pod(&json, name, uid);
 	if (gq_pod_decode(json.data, json.len, NULL, &pod, &err))
@@ -127,8 +120,7 @@ static void reserve(const char *name, const char *uid)
 	assert_int_equal(gq_decide_create(ledger, &create, &verdict, &err), 0);
 	assert_int_equal(verdict.kind, GQ_VERDICT_ALLOW);
 	assert_true(verdict.ticket != 0);
-	gq_store_commit(store, verdict.ticket, on_committed, &committed);
-	assert_int_equal(committed, 1);
+	gq_ledger_commit(ledger, verdict.ticket, app_time.mono_ns);
 	gq_pod_unref(pod);
 }
 

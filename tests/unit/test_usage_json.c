@@ -57,7 +57,7 @@ static void shape(void **state)
 					     .limits = &limit},
 					    {.name = "research", .mode = GQ_MODE_AUDIT}};
 	char lab[] = "lab";
-	struct gq_usage_uncharged uncharged = {lab, 3, true};
+	struct gq_usage_uncharged uncharged = {.namespace_ = lab, .pods = 3, .ambiguous = true};
 	const struct gq_usage usage = {.policy = policy,
 				       .synced = true,
 				       .tenants = tenants,
@@ -157,7 +157,7 @@ static void nasty_names(void **state)
 		struct gq_usage_limit limit = {.class_name = names[i]};
 		struct gq_usage_tenant tenant = {
 		    .name = names[i], .parent = names[i], .n_limits = 1, .limits = &limit};
-		struct gq_usage_uncharged uncharged = {copy, 1, false};
+		struct gq_usage_uncharged uncharged = {.namespace_ = copy, .pods = 1};
 		struct json_object *root = print(&(struct gq_usage){
 		    .tenants = &tenant, .n_tenants = 1, .uncharged = &uncharged, .n_uncharged = 1});
 		struct json_object *one = item(root, "tenants", 0);
