@@ -283,14 +283,6 @@ static void retry_later(struct gq_journal *journal, int retry_after_s)
 	wait_until(journal, journal->pace.retry_ns);
 }
 
-static int path_print(const struct gq_journal *journal, bool named, char path[512])
-{
-	int n = snprintf(path, 512, "/api/v1/namespaces/%s/configmaps%s",
-			 journal->options.namespace_, named ? "/" GQ_JOURNAL_NAME : "");
-
-	return n > 0 && n < 512 ? 0 : GQ_ETOOBIG;
-}
-
 static int start(struct gq_journal *journal, struct call *call, const char *method,
 		 const struct gq_buf *body,
 		 void (*on_done)(void *arg, const struct gq_api_response *response))
@@ -299,7 +291,9 @@ static int start(struct gq_journal *journal, struct call *call, const char *meth
 	struct gq_err err;
 	bool create = strcmp(method, "POST") == 0;
 
-	if (path_print(journal, !create, path))
+	int n = snprintf(path, sizeof path, "/api/v1/namespaces/%s/configmaps%s",
+			 journal->options.namespace_, create ? "" : "/" GQ_JOURNAL_NAME);
+	if (n < 0 || (size_t)n >= sizeof path)
 		return GQ_EINVALID;
 	const struct gq_api_request request = {
 	    .method = method,
@@ -585,7 +579,6 @@ static void on_read(void *arg, const struct gq_api_response *response)
 	struct gq_journal *journal = call.journal;
 	struct gq_journal_text text GQ_CLEANUP(gq_journal_text_done) = {0};
 	struct gq_err err = {0};
-	int code = 0;
 
 	free(arg);
 	if (!end(&call))
@@ -600,7 +593,7 @@ static void on_read(void *arg, const struct gq_api_response *response)
 		read_failed(journal, response->error, response->retry_after_s);
 		return;
 	}
-	code = gq_journal_text_parse(response->body, response->len, &text, &err);
+	int code = gq_journal_text_parse(response->body, response->len, &text, &err);
 	bool readable = code == 0;
 	if (code != GQ_ENOMEM && text.version[0]) {
 		if (code)
@@ -771,7 +764,11 @@ void gq_journal_open(struct gq_journal *journal, bool first_ever)
 
 void gq_journal_stop(struct gq_journal *journal)
 {
+	void (*done)(void *arg) = GQ_STEAL(journal->flushed);
+
 	reset(journal, MODE_IDLE);
+	if (done)
+		done(journal->flushed_arg);
 }
 
 void gq_journal_flush(struct gq_journal *journal, void (*done)(void *arg), void *arg)
