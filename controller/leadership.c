@@ -62,6 +62,7 @@ struct gq_leadership {
 	bool listed;               /* once at least */
 	int64_t list_begun_ns;     /* of the last list that is complete */
 	bool successor_seen;
+	bool labelled;                    /* our own pod, by the watch */
 	const char *fenced;               /* why another leader is believed in, or NULL */
 	struct policy_call *policy_calls; /* the newest first */
 	uint64_t policy_term;             /* in which policy_code came; 0 none */
@@ -163,16 +164,19 @@ void gq_leadership_own_pod(struct gq_leadership *leadership, const char *name,
 			   const char *leader_label, const char *barrier, bool gone, bool listed)
 {
 	bool ours = strcmp(name, leadership->options.identity) == 0;
+	bool labelled = !gone && strcmp(leader_label, "true") == 0;
 	bool news = false;
 
-	if (gone)
-		return;
 	gq_lock_take(&leadership->lock);
-	if (!ours && strcmp(leader_label, "true") == 0) {
+	if (!ours && labelled) {
 		news = !leadership->successor_seen;
 		leadership->successor_seen = true;
 	}
-	if (ours && leadership->awaited[0] && strcmp(barrier, leadership->awaited) == 0) {
+	if (ours) {
+		news = leadership->labelled && !labelled;
+		leadership->labelled = labelled;
+	}
+	if (ours && !gone && leadership->awaited[0] && strcmp(barrier, leadership->awaited) == 0) {
 		news = true;
 		if (listed)
 			leadership->barrier_listed = true;
@@ -206,7 +210,11 @@ static void stop_leading(struct gq_leadership *leadership, enum state state, con
 	gq_trace("stop", leadership->epoch, 0, NULL, 0);
 	gq_journal_stop(leadership->options.journal);
 	leadership->options.follow_policy(leadership->options.arg);
-	gq_routing_leave(leadership->options.routing);
+	/* without a pod behind the Service, creates would fail instead of being tried again */
+	if (state == STATE_LEAVING && leadership->election)
+		gq_routing_rest(leadership->options.routing);
+	else
+		gq_routing_leave(leadership->options.routing);
 	gq_log(GQ_LOG_WARN, "leads no more", GQ_S("why", why));
 	if (led)
 		leadership->options.on_change(leadership->options.arg, false, why);
@@ -511,7 +519,7 @@ static void leaving_proceed(struct gq_leadership *leadership)
 	bool released = !leadership->election || gq_election_released(leadership->election);
 
 	gq_lock_take(&leadership->lock);
-	if ((released && leadership->successor_seen) ||
+	if ((released && leadership->successor_seen && !leadership->labelled) ||
 	    now(leadership) - leadership->leaving_ns >= HAND_OVER_MAX_NS)
 		done = GQ_STEAL(leadership->handed_over);
 	gq_lock_release(&leadership->lock);

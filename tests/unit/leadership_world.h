@@ -215,6 +215,12 @@ void gq_routing_take(struct gq_routing *routing)
 	tell("label", true);
 }
 
+void gq_routing_rest(struct gq_routing *routing)
+{
+	(void)routing;
+	tell("rest", false);
+}
+
 void gq_routing_barrier(struct gq_routing *routing, const char *text,
 			void (*done)(void *arg, int code), void *arg)
 {

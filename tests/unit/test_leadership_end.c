@@ -223,7 +223,7 @@ static void hands_over(void **state)
 	expect("");
 	flush_done(flush_arg);
 	settle();
-	expect("stop follow unlabel");
+	expect("stop follow rest");
 	pass_ms(60);
 	assert_string_equal(lease.holder, "");
 	gq_leadership_own_pod(leadership, "pod-a", "true", "", false, false);
@@ -233,6 +233,9 @@ static void hands_over(void **state)
 	expect("");
 	assert_string_equal(lease.holder, "");
 	show_successor();
+	expect(""); /* reviews still come here */
+	gq_leadership_own_pod(leadership, "pod-a", "", "", false, false);
+	settle();
 	expect("handed-over");
 	show_successor();
 	gq_leadership_fenced(leadership, "another wrote");
@@ -242,13 +245,30 @@ static void hands_over(void **state)
 	assert_string_equal(lease.holder, "");
 }
 
+/* Where reviews go ends with our own pod, too. */
+static void pod_goes(void **state)
+{
+	(void)state;
+	reach(LEADING);
+	flush_at_once = true;
+	gq_leadership_own_pod(leadership, "pod-a", "true", "", false, false);
+	hand_over();
+	expect("ENDS flush stop follow rest");
+	show_successor();
+	pass_ms(100);
+	expect("");
+	gq_leadership_own_pod(leadership, "pod-a", "true", "", true, false);
+	settle();
+	expect("handed-over");
+}
+
 static void no_successor(void **state)
 {
 	(void)state;
 	reach(LEADING);
 	flush_at_once = true;
 	hand_over();
-	expect("ENDS flush stop follow unlabel");
+	expect("ENDS flush stop follow rest");
 	pass_ms(9900);
 	expect("");
 	pass_ms(200);
@@ -266,7 +286,7 @@ static void release_takes_long(void **state)
 		lease.silent = true;
 		hand_over();
 		show_successor();
-		expect("ENDS flush stop follow unlabel");
+		expect("ENDS flush stop follow rest");
 		pass_ms(9000);
 		expect("");
 		lease.silent = !answered;
@@ -284,7 +304,7 @@ static void flush_takes_long(void **state)
 	pass_ms(9900);
 	expect("");
 	pass_ms(200);
-	expect("stop follow unlabel");
+	expect("stop follow rest");
 	flush_done(flush_arg); /* late */
 	show_successor();
 	pass_ms(60);
@@ -299,7 +319,7 @@ static void fenced_while_flushing(void **state)
 	hand_over();
 	gq_leadership_fenced(leadership, "another wrote");
 	settle();
-	expect("ENDS flush stop follow unlabel");
+	expect("ENDS flush stop follow rest");
 	show_successor();
 	pass_ms(60);
 	expect("handed-over");
@@ -318,7 +338,7 @@ static void lease_lost_while_flushing(void **state)
 	flush_done(flush_arg);
 	show_successor();
 	pass_ms(1500);
-	expect("stop follow unlabel handed-over");
+	expect("stop follow rest handed-over");
 }
 
 static void hands_over_early(void **state)
@@ -335,7 +355,7 @@ static void hands_over_early(void **state)
 		restart();
 		reach(stage);
 		hand_over();
-		expect("stop follow unlabel");
+		expect("stop follow rest");
 		pass_ms(100);
 		assert_string_equal(lease.holder, "");
 		show_successor();
@@ -381,6 +401,7 @@ int main(void)
 	    TEST(list_of_an_earlier_term),
 	    TEST(overtaken_questions),
 	    TEST(hands_over),
+	    TEST(pod_goes),
 	    TEST(no_successor),
 	    TEST(release_takes_long),
 	    TEST(flush_takes_long),
