@@ -55,13 +55,14 @@ struct gq_journal {
 	uint64_t seq; /* of the last write sent */
 	/* resourceVersion that the next write demands; "" creates */
 	char version[GQ_JOURNAL_VERSION_MAX_BYTES + 1];
-	struct gq_attempts attempts;
+	struct gq_journal_attempts attempts;
 	struct gq_buf uids; /* of the last write, while a trace is written */
 	struct gq_tickets *tickets;
 	struct gq_pace pace;
 	uint64_t sent_version;    /* of the ledger's set that the last write holds */
 	uint64_t written_version; /* the same of the last that is known to have succeeded */
 	int64_t held_until_ns;    /* the ledger grants nothing until then; 0 it does */
+	bool hold_over;           /* … and that was told */
 	bool ticks;               /* on_tick will be called */
 	int64_t timer_ns;         /* when on_timer will be called first; 0 not */
 	void (*taken_over)(void *arg, uint64_t epoch);
@@ -107,11 +108,14 @@ struct gq_journal *gq_journal_new(const struct gq_journal_options *options)
 }
 
 /* Higher than the last one. Without a last one that can be trusted, higher than whatever it was: by
- * the clock, which has gone on by more milliseconds than there were leaders. */
+ * the clock, which has gone on by more milliseconds than there were leaders. Where somebody has
+ * written the highest, another one, which is enough to fence him. */
 static uint64_t new_epoch(const struct gq_journal *journal, uint64_t last, bool trusted)
 {
 	uint64_t by_clock = (uint64_t)gq_clock_wall_s(journal->options.clock) * 1000;
 
+	if (last >= GQ_JOURNAL_NUMBER_MAX)
+		return by_clock;
 	return !trusted && by_clock > last ? by_clock : last + 1;
 }
 
@@ -228,6 +232,7 @@ static void commit_up_to(struct gq_journal *journal, uint64_t seq)
 static void hold_for_ttl(struct gq_journal *journal, const char *how)
 {
 	journal->lost = true;
+	journal->hold_over = false;
 	journal->held_until_ns = now(journal) + journal->options.ttl_ns;
 	gq_ledger_hold_grants(journal->options.ledger, true);
 	gq_log(GQ_LOG_ERROR, "the journal was lost: nothing is granted for one time to live",
@@ -237,11 +242,22 @@ static void hold_for_ttl(struct gq_journal *journal, const char *how)
 		journal->options.on_lost(journal->options.arg, how);
 }
 
-static void release_grants(struct gq_journal *journal)
+/* The time to live is over. Whatever was granted by the lost journal is stored by now, or never
+ * will be; that it is in the ledger, too, is not for us to tell. */
+static void end_hold(struct gq_journal *journal)
 {
 	if (journal->mode != MODE_HOLDING || !journal->opened || !journal->held_until_ns ||
-	    now(journal) < journal->held_until_ns)
+	    now(journal) < journal->held_until_ns || journal->hold_over)
 		return;
+	journal->hold_over = true;
+	journal->options.on_hold_over(journal->options.arg);
+}
+
+void gq_journal_release(struct gq_journal *journal)
+{
+	if (journal->mode != MODE_HOLDING || !journal->hold_over)
+		return;
+	journal->hold_over = false;
 	journal->held_until_ns = 0;
 	journal->lost = false;
 	journal->write_due = true; /* whoever reads it need not hold them back any more */
@@ -350,7 +366,8 @@ static bool is_ours(const struct gq_journal *journal, const struct gq_journal_te
 static bool is_attempt(const struct gq_journal *journal, const struct gq_journal_text *text)
 {
 	return is_ours(journal, text) && (text->held || !journal->lost) &&
-	       gq_attempts_have(&journal->attempts, text->seq, text->lines, text->lines_len);
+	       gq_journal_attempts_have(&journal->attempts, text->seq, text->lines,
+					text->lines_len);
 }
 
 static void taken_over(struct gq_journal *journal)
@@ -375,6 +392,8 @@ static void succeed(struct gq_journal *journal, uint64_t seq)
 	commit_up_to(journal, seq);
 	if (journal->mode == MODE_TAKING_OVER)
 		taken_over(journal);
+	else if (journal->lost && seq == 1)
+		trace_lines("fence", journal->epoch, seq, &journal->uids);
 	publish(journal);
 }
 
@@ -448,7 +467,7 @@ static void on_write(void *arg, const struct gq_api_response *response)
 	if (outcome == GQ_JOURNAL_CONFLICT || outcome == GQ_JOURNAL_UNKNOWN)
 		journal->read_due = true;
 	else
-		gq_attempts_drop_last(&journal->attempts);
+		gq_journal_attempts_drop_last(&journal->attempts);
 	if (outcome == GQ_JOURNAL_CONFLICT)
 		proceed(journal);
 	else
@@ -489,7 +508,7 @@ static void write_now(struct gq_journal *journal)
 	journal->sent_version = call->unseen.version;
 	journal->write_due = false;
 	gq_pace_written(&journal->pace, body.len, now(journal));
-	gq_attempts_add(&journal->attempts, seq, lines.data ? lines.data : "", lines.len);
+	gq_journal_attempts_add(&journal->attempts, seq, lines.data ? lines.data : "", lines.len);
 	gq_tickets_mark(journal->tickets, seq);
 	if (journal->mode != MODE_TAKING_OVER)
 		trace_lines("write", journal->epoch, seq, &journal->uids);
@@ -668,7 +687,7 @@ static void proceed(struct gq_journal *journal)
 		return;
 	gq_tickets_take(journal->tickets);
 	gq_tickets_expire(journal->tickets);
-	release_grants(journal);
+	end_hold(journal);
 	end_flush(journal);
 	if (journal->mode == MODE_IDLE)
 		return;
@@ -723,6 +742,7 @@ static void reset(struct gq_journal *journal, enum mode mode)
 	journal->attempts.n = 0;
 	journal->version[0] = '\0';
 	journal->lost = false;
+	journal->hold_over = false;
 	journal->held_until_ns = 0;
 	journal->opened = false;
 	journal->taken_over = NULL;

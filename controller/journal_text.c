@@ -43,7 +43,7 @@ int gq_journal_text_print(struct gq_buf *out, const char *namespace_,
 	return gq_buf_puts(out, "}}");
 }
 
-/* Digits alone, and no more than a log line can show and a successor can add to. */
+/* Digits alone. */
 static bool parse_number(const char *text, uint64_t *ret_number)
 {
 	int64_t number = 0;
@@ -56,7 +56,7 @@ static bool parse_number(const char *text, uint64_t *ret_number)
 			return false;
 	}
 	*ret_number = (uint64_t)number;
-	return number < INT64_MAX;
+	return number <= GQ_JOURNAL_NUMBER_MAX;
 }
 
 static int parse_data(const struct gq_field *top, struct gq_journal_text *text, struct gq_err *err)

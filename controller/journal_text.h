@@ -13,6 +13,8 @@
 
 #define GQ_JOURNAL_NAME "gpuquota-journal"
 #define GQ_JOURNAL_FORMAT "1"
+/* A higher epoch or seq is not one. */
+#define GQ_JOURNAL_NUMBER_MAX (INT64_MAX - 1)
 /* A longer resourceVersion is not one. */
 #define GQ_JOURNAL_VERSION_MAX_BYTES 255
 

@@ -128,6 +128,7 @@ static int gather(void *arg, struct gq_status_facts *ret_facts, struct gq_err *e
 	struct gq_reporting *reporting = arg;
 	const struct gq_reporting_options *options = &reporting->options;
 	struct gq_leadership_status leadership;
+	struct gq_journal_stats journal;
 	int64_t now_s = gq_clock_wall_s(options->clock);
 	int code = gq_ledger_usage(options->ledger, gq_clock_mono_ns(options->clock), now_s,
 				   &ret_facts->usage, err);
@@ -138,6 +139,10 @@ static int gather(void *arg, struct gq_status_facts *ret_facts, struct gq_err *e
 		return code;
 	gq_policy_source_status(options->policy, &ret_facts->policy);
 	gq_leadership_status(options->leadership, &leadership);
+	gq_journal_stats(options->journal, &journal);
+	ret_facts->journal_held = journal.held;
+	(void)snprintf(ret_facts->journal_problem, sizeof ret_facts->journal_problem, "%s",
+		       journal.problem);
 	(void)snprintf(ret_facts->leader, sizeof ret_facts->leader, "%s", options->identity);
 	ret_facts->epoch = leadership.epoch;
 	ret_facts->updated_s = now_s;

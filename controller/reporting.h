@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "controller/event_notes.h"
+#include "controller/journal.h"
 #include "controller/leadership.h"
 #include "controller/policy_source.h"
 #include "controller/recount.h"
@@ -25,6 +26,7 @@ struct gq_reporting_options {
 	const struct gq_clock *clock;
 	struct gq_policy_source *policy;
 	struct gq_leadership *leadership;
+	struct gq_journal *journal;
 	const struct gq_event_notes *notes;
 	const char *namespace_;
 	const char *identity;

@@ -345,7 +345,7 @@ void gq_routing_take(struct gq_routing *routing)
 	ask(routing, true);
 }
 
-void gq_routing_rest(struct gq_routing *routing)
+void gq_routing_keep(struct gq_routing *routing)
 {
 	gq_lock_take(&routing->lock);
 	routing->wanted = false;

@@ -35,9 +35,8 @@ GQ_DEFINE_CLEANUP(gq_cleanup_routing, struct gq_routing, gq_routing_free);
  * no lock of rank LEAF held. */
 void gq_routing_leave(struct gq_routing *routing);
 void gq_routing_take(struct gq_routing *routing);
-/* Leaves the label as it is until one of those is called: a successor will take it off. Any thread,
- * no lock of rank LEAF held. */
-void gq_routing_rest(struct gq_routing *routing);
+/* The label is left as it is: a successor will take it. Any thread. */
+void gq_routing_keep(struct gq_routing *routing);
 
 /* Goes on with what is due. Only needed where memory was short even for a timer: call it now and
  * then. Any thread, no lock of rank LEAF held. */

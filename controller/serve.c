@@ -189,6 +189,13 @@ static void on_lost(void *arg, const char *how)
 	gq_note_journal_lost(&serve->notes, how, serve->options.reservation_ttl_ns / GQ_NS_PER_S);
 }
 
+static void on_hold_over(void *arg)
+{
+	struct serve *serve = arg;
+
+	gq_leadership_hold_over(serve->leadership);
+}
+
 static void on_policy_fenced(void *arg)
 {
 	struct serve *serve = arg;
@@ -334,6 +341,7 @@ static int make_leading_parts(struct serve *serve, struct gq_err *err)
 							.ttl_ns = options->reservation_ttl_ns,
 							.on_fenced = on_fenced,
 							.on_lost = on_lost,
+							.on_hold_over = on_hold_over,
 							.arg = serve});
 	serve->routing = gq_routing_new(&(struct gq_routing_options){
 	    .api = serve->api, .namespace_ = options->namespace_, .identity = options->identity});
@@ -368,6 +376,7 @@ static int make_telling_parts(struct serve *serve, struct gq_err *err)
 							    .clock = &gq_clock_real,
 							    .policy = serve->policy,
 							    .leadership = serve->leadership,
+							    .journal = serve->journal,
 							    .notes = &serve->notes,
 							    .namespace_ = serve->options.namespace_,
 							    .identity = serve->options.identity,

@@ -56,6 +56,8 @@ struct gq_status_facts {
 	struct gq_usage usage; /* owned; with holders, see gq_ledger_usage_holders() */
 	struct gq_policy_status policy;
 	struct gq_status_recount recount; /* owned */
+	bool journal_held;                /* nothing is granted for now */
+	char journal_problem[GQ_ERR_MAX]; /* why the last write of it failed, or "" */
 	char leader[256];                 /* who leads: the pod's name */
 	uint64_t epoch;
 	int64_t updated_s; /* Unix time */

@@ -559,6 +559,9 @@ static void yaml_head(struct gq_buf *out, const struct gq_status_facts *facts)
 	gq_buf_printf(out,
 		      "\n  inForce: %s\n  problem: ", facts->policy.in_force ? "true" : "false");
 	yaml_text(out, facts->policy.problem);
+	gq_buf_printf(
+	    out, "\njournal:\n  held: %s\n  problem: ", facts->journal_held ? "true" : "false");
+	yaml_text(out, facts->journal_problem);
 	gq_buf_puts(out, "\n");
 }
 
@@ -622,6 +625,9 @@ static void json_document(struct gq_buf *out, const struct gq_status_facts *fact
 	json_text_or_null(out, facts->policy.hash);
 	gq_buf_puts(out, ",\"policyProblem\":");
 	json_text_or_null(out, facts->policy.problem);
+	gq_buf_printf(
+	    out, ",\"journalHeld\":%s,\"journalProblem\":", facts->journal_held ? "true" : "false");
+	json_text_or_null(out, facts->journal_problem);
 	gq_buf_printf(out, ",\"synced\":%s,\"leader\":", facts->usage.synced ? "true" : "false");
 	json_text(out, facts->leader);
 	gq_buf_printf(out, ",\"epoch\":%" PRIu64 ",\"updated\":%" PRId64 ",\"missing\":{",

@@ -428,6 +428,7 @@ static void print_notes(struct json_object *root, int64_t wall_s)
 	struct gq_buf line GQ_BUF_CLEANUP = GQ_BUF_INIT(LINE_MAX_BYTES);
 	struct json_object *over = member(root, "over"), *uncharged = member(root, "uncharged");
 	struct json_object *problem = member(root, "policyProblem");
+	struct json_object *journal = member(root, "journalProblem");
 
 	for (size_t i = 0; i < length_of(over); i++)
 		print_over(json_object_array_get_idx(over, i));
@@ -442,6 +443,14 @@ static void print_notes(struct json_object *root, int64_t wall_s)
 	if (problem) {
 		gq_buf_printf(&line, "the newest policy is not in force: %s", text_of(problem));
 		say(&line);
+	}
+	if (journal) {
+		gq_buf_reset(&line);
+		gq_buf_printf(&line, "GPU pods wait, since the journal can't be written: %s",
+			      text_of(journal));
+		say(&line);
+	} else if (json_object_get_boolean(member(root, "journalHeld"))) {
+		puts("GPU pods wait: the journal was lost, and reservations may be missing in it");
 	}
 	if (!member(root, "policyHash"))
 		puts("no policy is in force yet: GPU pods wait for one");

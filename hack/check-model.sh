@@ -117,6 +117,31 @@ check_transitions() {
   [[ -z $bad ]]
 }
 
+# step_names: of what spin -p prints, the steps by their names in the model, and whose they are.
+step_names() {
+  awk '
+    FNR == NR {
+      if ($1 == "inline") { name = $2; sub(/\(.*/, "", name) }
+      of[FNR] = name
+      if ($0 == "}") name = ""
+      next
+    }
+    !match($0, /^ *[0-9]+:/) { next }
+    {
+      number = substr($0, 1, RLENGTH - 1) + 0
+      if (number != step) {
+        if (step > 1) print step, who, did
+        step = number; who = "-"; did = ""; last = ""
+        if (match($0, /rep\[[01]\]/)) who = substr($0, RSTART, RLENGTH)
+        else if (match($0, /create\[[0-2]\]/)) who = substr($0, RSTART, RLENGTH)
+      }
+      match($0, /\.pml:[0-9]+/)
+      name = of[substr($0, RSTART + 5, RLENGTH - 5) + 0]
+      if (name != "" && name != last) { did = did " " name; last = name }
+    }
+    END { print step, who, did }' "$model" -
+}
+
 case ${1:-} in
   -h | --help)
     usage
@@ -139,7 +164,7 @@ if [[ ${1:-} == --trail ]]; then
   (cd "$dir" && ./pan -n -m120 -i >pan.log 2>&1) || true # -i: the shortest that it finds
   mv "$dir"/*.trail "$dir/it.trail" || die "$name: nothing was found: see what it prints as a row"
   # shellcheck disable=SC2086 # a list of options
-  spin $macros -k "$dir/it.trail" -t -p -g "$model"
+  spin $macros -k "$dir/it.trail" -t -p "$model" | step_names
   exit
 fi
 

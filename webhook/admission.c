@@ -6,12 +6,18 @@
 
 #include "base/log.h"
 #include "quota/message.h"
+#include "webhook/retries.h"
 #include "webhook/review.h"
 #include "webhook/timeout.h"
 
 /* The API server's own default, for callers that name none; and the longest it ever waits. */
 #define TIMEOUT_DEFAULT_NS (10 * GQ_NS_PER_S)
-#define TIMEOUT_MAX_NS (30 * GQ_NS_PER_S)
+#define TIMEOUT_MAX_NS (GQ_RETRIES_MAX_S * GQ_NS_PER_S)
+/* A 503 with Retry-After: 1 that comes later than so long before the deadline has the API server
+ * wait in vain, and tell its user of nothing but the deadline. */
+#define LAST_WORD_NS (1500 * GQ_NS_PER_MS)
+/* An answer at the deadline is too late: the way to the API server takes time. */
+#define WAY_NS (250 * GQ_NS_PER_MS)
 #define ANSWER_MAX_BYTES (256u << 10)
 #define MESSAGE_MAX_BYTES (32u << 10)
 #define AUDIT_PAIRS_MAX 4
@@ -21,6 +27,7 @@ const double gq_duration_bounds_s[GQ_DURATION_BUCKETS] = {
 
 struct gq_admission {
 	struct gq_admission_options options;
+	struct gq_retries *retries;
 	_Atomic uint64_t reviews[GQ_VERDICT_UNAVAILABLE + 1][GQ_REASON_COUNT];
 	_Atomic uint64_t duration_buckets[GQ_DURATION_BUCKETS + 1];
 	_Atomic uint64_t duration_sum_ns;
@@ -43,13 +50,22 @@ struct gq_admission *gq_admission_new(const struct gq_admission_options *options
 {
 	struct gq_admission *admission = calloc(1, sizeof *admission);
 
-	if (admission)
-		admission->options = *options;
+	if (!admission)
+		return NULL;
+	admission->options = *options;
+	admission->retries = gq_retries_new();
+	if (!admission->retries) {
+		free(admission);
+		return NULL;
+	}
 	return admission;
 }
 
 void gq_admission_free(struct gq_admission *admission)
 {
+	if (!admission)
+		return;
+	gq_retries_free(admission->retries);
 	free(admission);
 }
 
@@ -120,10 +136,37 @@ static void answer_error(struct gq_request *request, int status, const char *tex
 						       .close = close});
 }
 
+/* The API server tells nobody what stands in a 503; but what stands in a refusal it does. Only for
+ * creations: an unanswered binding is let pass. */
+static int answer_last_word(const struct call *call, const char *text)
+{
+	struct gq_buf body GQ_BUF_CLEANUP = GQ_BUF_INIT(ANSWER_MAX_BYTES);
+	const struct gq_review_answer answer = {
+	    .uid = call->review.uid, .code = 503, .message = text};
+	int code = gq_review_print(&body, &answer);
+
+	if (!code)
+		gq_request_answer(call->request,
+				  &(struct gq_answer){.status = 200,
+						      .content_type = "application/json",
+						      .body = body.data,
+						      .len = body.len});
+	return code;
+}
+
 static void answer_unavailable(struct gq_admission *admission, struct gq_request *request,
 			       enum gq_reason reason, const char *text)
 {
+	const struct call *call = gq_request_state(request);
+
 	count(admission, request, GQ_VERDICT_UNAVAILABLE, reason);
+	if (call && call->pod) {
+		int64_t now_ns = gq_clock_mono_ns(admission->options.clock);
+		gq_retries_note(admission->retries, call->review.uid,
+				gq_request_received_ns(request));
+		if (now_ns + LAST_WORD_NS >= call->deadline_ns && answer_last_word(call, text) == 0)
+			return;
+	}
 	answer_error(request, 503, text, reason == GQ_REASON_NOT_LEADER);
 }
 
@@ -212,6 +255,14 @@ static void answer_too_late(struct call *call)
 
 /* ---- waiting for others ---- */
 
+/* Until when others may keep us waiting. */
+static int64_t wait_deadline(const struct call *call, int64_t now_ns)
+{
+	int64_t way_ns = (call->deadline_ns - now_ns) / 8;
+
+	return call->deadline_ns - (way_ns < WAY_NS ? way_ns : WAY_NS);
+}
+
 /* The journal does not hold what was granted. The API server tries a creation again; a binding that
  * nobody answers it would let pass, so that one is refused. */
 static void answer_uncommitted(struct call *call)
@@ -282,15 +333,15 @@ static void proceed(struct call *call, struct gq_verdict *verdict, int64_t now_n
 			gq_request_retry(call->request, verdict->wait_ns);
 		return;
 	case GQ_VERDICT_READ:
-		reads_start(call, call->deadline_ns - now_ns);
+		reads_start(call, wait_deadline(call, now_ns) - now_ns);
 		return;
 	case GQ_VERDICT_ALLOW:
 		if (verdict->ticket) {
 			gq_verdict_done(&call->verdict);
 			call->verdict = *verdict;
 			*verdict = GQ_VERDICT_INIT;
-			options->commit(options->arg, call->verdict.ticket, call->deadline_ns,
-					on_committed, call);
+			options->commit(options->arg, call->verdict.ticket,
+					wait_deadline(call, now_ns), on_committed, call);
 			return;
 		}
 		break;
@@ -518,7 +569,9 @@ static struct call *call_new(struct gq_admission *admission, struct gq_request *
 	}
 	if (timeout_ns > TIMEOUT_MAX_NS)
 		timeout_ns = TIMEOUT_MAX_NS;
-	call->deadline_ns = gq_request_received_ns(request) + timeout_ns;
+	call->deadline_ns = gq_retries_first(admission->retries, call->review.uid,
+					     gq_request_received_ns(request)) +
+			    timeout_ns;
 	return call;
 }
 

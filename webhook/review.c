@@ -211,8 +211,9 @@ int gq_review_print(struct gq_buf *out, const struct gq_review_answer *answer)
 	put_string(out, answer->uid);
 	gq_buf_puts(out, answer->allowed ? ",\"allowed\":true" : ",\"allowed\":false");
 	if (!answer->allowed) {
-		gq_buf_printf(out, ",\"status\":{\"code\":%d,\"reason\":\"%s\",\"message\":",
-			      answer->code, answer->code == 403 ? "Forbidden" : "Invalid");
+		gq_buf_printf(
+		    out, ",\"status\":{\"code\":%d,\"reason\":\"%s\",\"message\":", answer->code,
+		    answer->code == 503 ? "ServiceUnavailable" : "Forbidden");
 		put_string(out, answer->message);
 		gq_buf_puts(out, "}");
 	}

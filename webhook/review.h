@@ -38,7 +38,7 @@ void gq_review_done(struct gq_review *review);
 struct gq_review_answer {
 	const char *uid;
 	bool allowed;
-	int code;            /* refused: HTTP code inside the status; 403 */
+	int code;            /* refused: HTTP code inside the status; 403, or 503 */
 	const char *message; /* refused: for people; may have several lines */
 	const char *const *warnings;
 	size_t n_warnings;

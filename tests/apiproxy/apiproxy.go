@@ -1,6 +1,7 @@
 // Package apiproxy stands between a client and an API server and can hold, delay, cut and lose what
-// the API server answers, for watches only or for everything. Clients authenticate by bearer
-// token, since the proxy ends their TLS connection.
+// the API server answers, for watches only or for everything; and it can keep requests back, or
+// answer them itself. Clients authenticate by bearer token, since the proxy ends their TLS
+// connection.
 package apiproxy
 
 import (
@@ -61,6 +62,7 @@ type Proxy struct {
 	dropped Match
 	drops   func(event []byte) bool
 	lost    int
+	faults  faults
 	live    map[*http.Request]context.CancelCauseFunc
 }
 
@@ -161,9 +163,10 @@ func (p *Proxy) Dropped() int {
 	return p.lost
 }
 
-// Release undoes Hold, Delay, Expire and Drop.
+// Release undoes everything but Cut.
 func (p *Proxy) Release() {
 	p.change(func() {
+		p.faults = faults{disturbed: p.faults.disturbed}
 		p.held, p.delayed, p.delay, p.expired = nil, nil, 0, nil
 		p.dropped, p.drops = nil, nil
 	})
@@ -260,19 +263,27 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	}()
 
 	p.mu.Lock()
+	fault := p.faults.of(r)
 	expired := p.expired != nil && p.expired(r) && r.URL.Query().Get("resourceVersion") != ""
 	if expired {
 		p.gone++
 	}
 	p.mu.Unlock()
 	if expired {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusGone)
-		_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}`)
+		answer(w, http.StatusGone, "Expired")
+		return
+	}
+	if fault.status != 0 {
+		answer(w, fault.status, "")
 		return
 	}
 
 	out := r.Clone(ctx)
+	if fault.late > 0 {
+		if out = keepBack(r, fault.late); out == nil {
+			panic(http.ErrAbortHandler)
+		}
+	}
 	out.URL.Scheme, out.URL.Host = p.upstream.Scheme, p.upstream.Host
 	out.Host = p.upstream.Host
 	out.RequestURI = ""
@@ -282,6 +293,10 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	defer response.Body.Close()
+	if fault.broken {
+		_, _ = io.Copy(io.Discard, response.Body)
+		panic(http.ErrAbortHandler)
+	}
 	if err := p.pass(ctx, r, time.Now()); err != nil {
 		panic(http.ErrAbortHandler)
 	}

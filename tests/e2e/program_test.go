@@ -37,13 +37,17 @@ const (
 // program is a running gpuquota that decides for the namespaces of one test.
 type program struct {
 	*scope
+	identity   string
 	namespace  string // its own
 	probe      string // a namespace of no tenant
+	account    string // its service account
 	dir        string
 	kubeconfig string
 	url        string
+	front      string // where the API server asks, if not at url
 	metricsURL string
 	ttl        time.Duration
+	elect      bool            // it runs for leader, and a pod stands for it
 	proxy      *apiproxy.Proxy // nil: it talks to the API server itself
 	process    *controlplane.Process
 	registered bool
@@ -68,6 +72,9 @@ func withProxy(p *program) {
 	p.Cleanup(proxy.Close)
 }
 
+// electing lets the program run for leader, so that there may be another replica.
+func electing(p *program) { p.elect = true }
+
 // policyText completes the part of a policy that a test cares about.
 func policyText(format string, args ...any) string {
 	return "apiVersion: config.gpuquota.io/v1alpha1\nkind: QuotaPolicy\n" + strings.TrimLeft(fmt.Sprintf(format, args...), "\n")
@@ -87,17 +94,29 @@ func (s *scope) start(policy string, options ...programOption) *program {
 // prepare does everything that comes before the program's start.
 func (s *scope) prepare(policy string, options ...programOption) *program {
 	s.Helper()
-	p := &program{scope: s, namespace: "gpuquota-" + s.id, dir: s.TempDir(), ttl: 60 * time.Second}
+	p := &program{scope: s, identity: s.id, namespace: "gpuquota-" + s.id, ttl: 60 * time.Second}
 	s.createNamespace(p.namespace, map[string]string{"pod-security.kubernetes.io/enforce": "restricted"})
 	p.probe = s.namespace("probe", nil)
 	for _, option := range options {
 		option(p)
 	}
+	p.account = s.applyIdentity(p.namespace)
+	if policy != "" {
+		p.applyPolicy(policy)
+	}
+	p.furnish()
+	return p
+}
+
+// furnish gives the program what it has for itself.
+func (p *program) furnish() {
+	p.Helper()
+	p.dir = p.TempDir()
 	var ports [2]int
 	for i := range ports {
 		var err error
 		if ports[i], err = controlplane.FreePort(); err != nil {
-			s.Fatal(err)
+			p.Fatal(err)
 		}
 	}
 	p.url = fmt.Sprintf("https://127.0.0.1:%d", ports[0])
@@ -108,12 +127,11 @@ func (s *scope) prepare(policy string, options ...programOption) *program {
 		server = p.proxy.URL
 	}
 	p.kubeconfig = filepath.Join(p.dir, "kubeconfig")
-	serviceAccount := s.applyIdentity(p.namespace)
-	if err := cluster.WriteServiceAccountKubeconfig(s.Context(), p.kubeconfig, p.namespace, serviceAccount, server); err != nil {
-		s.Fatal(err)
+	if err := cluster.WriteServiceAccountKubeconfig(p.Context(), p.kubeconfig, p.namespace, p.account, server); err != nil {
+		p.Fatal(err)
 	}
-	if policy != "" {
-		p.applyPolicy(policy)
+	if p.elect {
+		p.createStandIn(p.identity)
 	}
 	p.args = []string{"serve",
 		"--kubeconfig", p.kubeconfig,
@@ -121,14 +139,13 @@ func (s *scope) prepare(policy string, options ...programOption) *program {
 		"--listen", fmt.Sprintf("127.0.0.1:%d", ports[0]),
 		"--metrics-listen", fmt.Sprintf("127.0.0.1:%d", ports[1]),
 		"--tls-cert", p.certFile(), "--tls-key", p.keyFile(),
-		"--leader-elect=false",
-		"--identity", p.id,
+		"--leader-elect=" + strconv.FormatBool(p.elect),
+		"--identity", p.identity,
 		"--reservation-ttl", strconv.Itoa(int(p.ttl.Seconds())),
 		"--log-level", "debug",
 		"--log-format", "text",
 	}
-	s.Cleanup(p.finish)
-	return p
+	p.Cleanup(p.finish)
 }
 
 func (p *program) certFile() string { return filepath.Join(p.dir, "tls.crt") }
@@ -176,6 +193,9 @@ func (p *program) launch() {
 // stop ends the program as a kubelet would and checks that it obeys.
 func (p *program) stop() {
 	p.Helper()
+	if p.elect {
+		defer p.pretendSuccessor()()
+	}
 	if err := p.process.Stop(20 * time.Second); err != nil {
 		p.Errorf("gpuquota did not end well: %v", err)
 	}
@@ -483,6 +503,7 @@ type answer struct {
 	header  http.Header
 	body    string
 	allowed bool
+	closes  bool // the connection
 }
 
 // post sends bytes straight to the program.
@@ -501,7 +522,7 @@ func (p *program) post(c *http.Client, path string, body []byte) (*answer, error
 	if err != nil {
 		return nil, err
 	}
-	ret := &answer{status: response.StatusCode, header: response.Header, body: string(content)}
+	ret := &answer{status: response.StatusCode, header: response.Header, body: string(content), closes: response.Close}
 	var review struct {
 		Response struct {
 			Allowed bool `json:"allowed"`

@@ -151,6 +151,9 @@ func (p *program) registration() *admissionregistrationv1.ValidatingWebhookConfi
 			p.Fatalf("the registration %s names no service with a path", webhook.Name)
 		}
 		url := p.url + *webhook.ClientConfig.Service.Path
+		if p.front != "" {
+			url = p.front + *webhook.ClientConfig.Service.Path
+		}
 		webhook.ClientConfig = admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: webhookCA.PEM}
 		if webhook.NamespaceSelector == nil {
 			webhook.NamespaceSelector = &metav1.LabelSelector{}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -127,5 +129,30 @@ func TestAnswersOfPhases(t *testing.T) {
 	}
 	if class := classify(errors.New("connection refused")); class != unreachable {
 		t.Errorf("a lost connection is %s", class)
+	}
+}
+
+// A trace grows while it is read, and its last line may not be whole.
+func TestTraceIsReadOn(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "trace")
+	reader := tracer{file: file}
+	if traced, err := reader.read(); traced || err != nil {
+		t.Errorf("no file: %v, %v", traced, err)
+	}
+	line := func(event, uid string) string {
+		return fmt.Sprintf(`{"ns":1,"by":"a","event":%q,"epoch":1,"seq":2,"uids":[%q]}`, event, uid) + "\n"
+	}
+	whole := line("write", "x") + line("grant", "one") + line("grant", "two")
+	for _, end := range []int{0, 10, len(whole) - 10, len(whole)} {
+		if err := os.WriteFile(file, []byte(whole[:end]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		traced, err := reader.read()
+		if err != nil || traced != (end > 10) {
+			t.Errorf("%d bytes: %v, %v", end, traced, err)
+		}
+		if one, two := reader.grants["one"], reader.grants["two"]; reader.grants["x"] || one != (end > 10) || two != (end == len(whole)) {
+			t.Errorf("%d bytes: grants %v", end, reader.grants)
+		}
 	}
 }

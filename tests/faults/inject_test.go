@@ -429,6 +429,9 @@ func (r *faultRun) breakPolicy(over bool) {
 		r.applyPolicy(strings.Replace(good, "tenants:", "tenant:", 1))
 		time.Sleep(2 * time.Second)
 		r.waitPolicy(good)
+		if r.currentLeader().metric("gpuquota_policy_last_reload_successful") != 0 {
+			r.Error("gpuquota_policy_last_reload_successful does not tell of the bad policy")
+		}
 	})
 	if over {
 		r.killAndRestart()

@@ -143,6 +143,9 @@ func (w *world) endReplicas() {
 		}
 	}
 	for _, r := range w.replicas {
+		if r.process == nil {
+			continue
+		}
 		log, err := os.ReadFile(r.log)
 		if err != nil {
 			w.Error(err)
@@ -150,9 +153,7 @@ func (w *world) endReplicas() {
 		if report := controlplane.FirstSanitizerReport(log); report != "" {
 			w.Errorf("a sanitizer complains about %s: %s", r.name, report)
 		}
-	}
-	if w.Failed() {
-		for _, r := range w.replicas {
+		if w.Failed() {
 			w.Logf("log of %s:\n%s", r.name, r.process.Log(6<<10))
 		}
 	}

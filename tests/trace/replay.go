@@ -15,6 +15,9 @@ type Options struct {
 	Slack time.Duration
 	// How late who watches the API server may have been told of a pod. 0: 5 s.
 	Lag time.Duration
+	// How long before the line of its fence a new leader may have read what it takes over: the time
+	// to live counts from there. 0: 15 s.
+	Takeover time.Duration
 	// Pods may have been stored that nobody granted: the webhook was not called for all.
 	Ungranted bool
 	// The journal was deleted or spoilt. Then a fence may leave out what it can't know, if its barrier
@@ -90,6 +93,7 @@ type replay struct {
 	grants   []Line
 	granted  map[string]int64 // first
 	releases map[string][]release
+	early    map[string]Line // by process: a "written" that only its fence can explain
 }
 
 // Replay holds lines, in the order of Merge, to the guards of the model's steps.
@@ -105,6 +109,9 @@ func Replay(lines []Line, options Options) []Breach {
 	if options.Slack == 0 {
 		options.Slack = 250 * time.Millisecond
 	}
+	if options.Takeover == 0 {
+		options.Takeover = 15 * time.Second
+	}
 	if options.Lag == 0 {
 		options.Lag = 5 * time.Second
 	}
@@ -116,6 +123,7 @@ func Replay(lines []Line, options Options) []Breach {
 		deleted:  map[string]int64{},
 		granted:  map[string]int64{},
 		releases: map[string][]release{},
+		early:    map[string]Line{},
 	}
 	for _, line := range lines {
 		for _, uid := range line.UIDs {
@@ -129,6 +137,9 @@ func Replay(lines []Line, options Options) []Breach {
 	}
 	for _, line := range lines {
 		r.step(line)
+	}
+	for _, line := range r.early {
+		r.breach(ruleWritten, line, "neither a write nor a fence has this seq")
 	}
 	r.checkFences()
 	r.checkCreated(lines)
@@ -202,7 +213,10 @@ func (r *replay) fence(line Line) {
 		since:   map[string]int64{},
 	}
 	for _, uid := range line.UIDs {
-		t.since[uid] = line.NS
+		t.since[uid] = line.NS - int64(r.options.Takeover)
+	}
+	if early, ok := r.early[line.By]; ok && early.Epoch == line.Epoch && early.Seq == line.Seq {
+		delete(r.early, line.By)
 	}
 	r.current[line.By] = t
 	if r.terms[line.Epoch] == nil {
@@ -224,7 +238,15 @@ func (r *replay) write(t *term, line Line) {
 }
 
 func (r *replay) written(t *term, line Line) {
-	if t == nil || t.writes[line.Seq].Event != "write" {
+	if t == nil {
+		// a fence is a write too, and its own line may come after this one
+		if before, ok := r.early[line.By]; ok {
+			r.breach(ruleWritten, before, "neither a write nor a fence has this seq")
+		}
+		r.early[line.By] = line
+		return
+	}
+	if _, ok := t.writes[line.Seq]; !ok {
 		r.breach(ruleWritten, line, "no write with this seq began in this term")
 		return
 	}
@@ -342,6 +364,9 @@ func (r *replay) checkFences() {
 func (r *replay) left(grant Line, uid string, next *term) bool {
 	if at, ok := r.created[uid]; ok && at < next.fence.NS {
 		return true
+	}
+	if r.released(uid, next.epoch, next.fence.NS) {
+		return true // seen between the read and the fence
 	}
 	if r.options.JournalLost {
 		if next.barrier == 0 {

@@ -143,6 +143,17 @@ func TestReplayAllows(t *testing.T) {
 			70 a written 1 12
 			70 a grant   1 12 v
 		`,
+		"a fence is told of after its answer": `
+			1   a written 1 1
+			1.1 a fence   1 1
+			2   a barrier 1 1
+		`,
+		"seen while it is taken over": grants + `
+			4.9 b seen    2 0 u
+			5   b fence   2 12
+			5.1 api created 0 0 u
+		`,
+		"read a while before the fence": taken + `55 b end 2 12 u`,
 		"killed and resumed": grants + `
 			4  a fence   2 12 u
 			4  a barrier 2 12
@@ -254,9 +265,11 @@ var forbidden = map[string]map[string]string{
 		"that of the fence": leads + `2 a write 1 10 u`,
 	},
 	ruleWritten: {
-		"never begun":          leads + `2 a written 1 11`,
-		"begun by another":     leads + "2 a write 1 11 u\n 3 b written 1 11",
-		"begun in a past life": leads + "2 a write 1 11 u\n 3 a fence 2 12\n 4 a written 2 11",
+		"never begun":             leads + `2 a written 1 11`,
+		"a fence has another seq": "1 a written 1 2\n 2 a fence 1 1",
+		"two without a fence":     "1 a written 1 1\n 2 a written 2 1\n 3 a fence 2 1",
+		"begun by another":        leads + "2 a write 1 11 u\n 3 b written 1 11",
+		"begun in a past life":    leads + "2 a write 1 11 u\n 3 a fence 2 12\n 4 a written 2 11",
 	},
 	ruleGrantWritten: {
 		"before the write is known to have succeeded": leads + `
@@ -315,7 +328,7 @@ var forbidden = map[string]map[string]string{
 			30 a grant 1 11 u
 			70 a end   1 11 u
 		`,
-		"too soon after it was taken over": taken + `63 b end 2 12 u`,
+		"too soon after it was taken over": taken + `49 b end 2 12 u`,
 		"not held":                         leads + `70 a end 1 10 u`,
 		"held by another":                  taken + `70 a end 1 11 u` + "\n 71 a end 1 11 u",
 	},

@@ -314,18 +314,29 @@ static inline void assert_allowed(const struct gq_request *request)
 	json_object_put(root);
 }
 
-/* The message, which is valid until the next call. */
-static inline const char *assert_denied(const struct gq_request *request)
+static inline const char *assert_refused(const struct gq_request *request, int code)
 {
 	static char message[128u << 10];
 	struct json_object *root = answer_review(request);
 
 	if (json_true(root, "response.allowed"))
 		fail_msg("%s", request->answer_body);
-	assert_int_equal(json_object_get_int(json_at(root, "response.status.code")), 403);
+	assert_int_equal(json_object_get_int(json_at(root, "response.status.code")), code);
 	(void)snprintf(message, sizeof message, "%s", json_text(root, "response.status.message"));
 	json_object_put(root);
 	return message;
+}
+
+/* The message, which is valid until the next call. */
+static inline const char *assert_denied(const struct gq_request *request)
+{
+	return assert_refused(request, 403);
+}
+
+/* Not decided, and there is no time to ask again: what the user reads. */
+static inline const char *assert_last_word(const struct gq_request *request)
+{
+	return assert_refused(request, 503);
 }
 
 /* An answer that is no review: 400, or 503 with Retry-After. Its text. */

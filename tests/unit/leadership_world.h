@@ -4,6 +4,8 @@
 /* One replica on its way to leading and back. The election is the real one, against a Lease of the
  * test; the journal and the routing are played. Include after <cmocka.h>, in one file of a test. */
 
+#include <pthread.h>
+
 #include "controller/election.h"
 #include "controller/leadership.h"
 #include "tests/unit/app_testing.h"
@@ -30,6 +32,8 @@ static inline void tell(const char *word, bool leads)
 
 /* ---- the API client, with a Lease behind it ---- */
 
+/* Guards the timers and the time, while several threads are in play. */
+static pthread_mutex_t played = PTHREAD_MUTEX_INITIALIZER;
 static struct {
 	int64_t due_ns;
 	void (*on_due)(void *arg);
@@ -80,11 +84,16 @@ int gq_api_after(struct gq_api *api, int64_t delay_ns, void (*on_due)(void *arg)
 	(void)api;
 	if (after_code)
 		return gq_fail(err, after_code, "the test says so");
-	assert_true(n_timers < LEN(timers) && delay_ns >= 0);
-	timers[n_timers].due_ns = app_time.mono_ns + delay_ns;
-	timers[n_timers].on_due = on_due;
-	timers[n_timers++].arg = arg;
-	return 0;
+	assert_true(delay_ns >= 0);
+	pthread_mutex_lock(&played);
+	bool room = n_timers < LEN(timers);
+	if (room) {
+		timers[n_timers].due_ns = app_time.mono_ns + delay_ns;
+		timers[n_timers].on_due = on_due;
+		timers[n_timers++].arg = arg;
+	}
+	pthread_mutex_unlock(&played);
+	return room ? 0 : gq_fail(err, GQ_ETOOBIG, "too many timers");
 }
 
 /* What a write of the Lease makes of it. */
@@ -125,12 +134,19 @@ static inline void answer(void)
 /* Whether something was due. */
 static inline bool step(void)
 {
-	for (size_t i = 0; i < n_timers; i++) {
+	void (*on_due)(void *arg) = NULL;
+	void *arg = NULL;
+
+	pthread_mutex_lock(&played);
+	for (size_t i = 0; i < n_timers && !on_due; i++) {
 		if (timers[i].due_ns > app_time.mono_ns)
 			continue;
-		void (*on_due)(void *arg) = timers[i].on_due;
-		void *arg = timers[i].arg;
+		on_due = timers[i].on_due;
+		arg = timers[i].arg;
 		timers[i] = timers[--n_timers];
+	}
+	pthread_mutex_unlock(&played);
+	if (on_due) {
 		on_due(arg);
 		return true;
 	}
@@ -151,7 +167,9 @@ static inline void pass_ms(int64_t ms)
 {
 	settle();
 	for (int64_t end_ns = app_time.mono_ns + ms * MS; app_time.mono_ns < end_ns;) {
+		pthread_mutex_lock(&played);
 		app_time.mono_ns += 10 * MS;
+		pthread_mutex_unlock(&played);
 		settle();
 	}
 }
@@ -178,6 +196,12 @@ void gq_journal_open(struct gq_journal *journal, bool first_ever)
 	tell(first_ever ? "open-first" : "open", false);
 }
 
+void gq_journal_release(struct gq_journal *journal)
+{
+	(void)journal;
+	tell("release", false);
+}
+
 void gq_journal_stop(struct gq_journal *journal)
 {
 	(void)journal;
@@ -200,7 +224,7 @@ static struct {
 	void *arg;
 } barriers[8];
 static size_t n_barriers;
-static char nonce[320];
+static char awaited[320];
 static int barrier_code; /* 1: answered later */
 
 void gq_routing_leave(struct gq_routing *routing)
@@ -209,26 +233,26 @@ void gq_routing_leave(struct gq_routing *routing)
 	tell("unlabel", false);
 }
 
+void gq_routing_keep(struct gq_routing *routing)
+{
+	(void)routing;
+	tell("keep-label", false);
+}
+
 void gq_routing_take(struct gq_routing *routing)
 {
 	(void)routing;
 	tell("label", true);
 }
 
-void gq_routing_rest(struct gq_routing *routing)
-{
-	(void)routing;
-	tell("rest", false);
-}
-
-void gq_routing_barrier(struct gq_routing *routing, const char *text,
+void gq_routing_barrier(struct gq_routing *routing, const char *nonce,
 			void (*done)(void *arg, int code), void *arg)
 {
 	(void)routing;
 	tell("barrier", false);
-	assert_string_not_equal(text, nonce);
-	assert_in_range(strlen(text), 1, sizeof nonce - 1);
-	(void)snprintf(nonce, sizeof nonce, "%s", text);
+	assert_string_not_equal(nonce, awaited);
+	assert_in_range(strlen(nonce), 1, sizeof awaited - 1);
+	(void)snprintf(awaited, sizeof awaited, "%s", nonce);
 	if (barrier_code <= 0) {
 		done(arg, barrier_code);
 		return;
@@ -324,7 +348,7 @@ static inline int make(bool elect)
 	memset(&lease, 0, sizeof lease);
 	flush_at_once = first = false;
 	barrier_code = 1;
-	nonce[0] = story[0] = '\0';
+	awaited[0] = story[0] = '\0';
 	app_clock_init(&app_time);
 	options.elect = elect;
 	leadership = NULL;
@@ -391,7 +415,7 @@ static inline void end_policy(int code)
 /* The watch shows our pod as the barrier has left it. */
 static inline void show(bool in_list)
 {
-	gq_leadership_own_pod(leadership, "pod-a", "", nonce, false, in_list);
+	gq_leadership_own_pod(leadership, "pod-a", "", awaited, false, in_list);
 	settle();
 }
 

@@ -19,7 +19,7 @@ struct gq_recounter {
 	struct gq_recounter_options options;
 };
 
-static struct gq_recounter recounter;
+static struct gq_recounter played_recounter;
 static bool recount_runs, recount_lists, recount_busy;
 static unsigned recounts;
 static void (*recount_done)(void *arg, const struct gq_recount_result *result);
@@ -30,19 +30,19 @@ struct gq_recounter *gq_recounter_new(const struct gq_recounter_options *options
 	void *memory = malloc(1); /* so that it can fail */
 
 	free(memory);
-	recounter.options = *options;
-	return memory ? &recounter : NULL;
+	played_recounter.options = *options;
+	return memory ? &played_recounter : NULL;
 }
 
-void gq_recounter_free(struct gq_recounter *unused)
+void gq_recounter_free(struct gq_recounter *recounter)
 {
-	assert_true(!unused || unused == &recounter);
+	assert_true(!recounter || recounter == &played_recounter);
 }
 
-bool gq_recounter_start(struct gq_recounter *unused, bool list,
+bool gq_recounter_start(struct gq_recounter *recounter, bool list,
 			void (*done)(void *arg, const struct gq_recount_result *result), void *arg)
 {
-	assert_ptr_equal(unused, &recounter);
+	assert_ptr_equal(recounter, &played_recounter);
 	if (recount_busy)
 		return false;
 	assert_false(recount_runs);
@@ -72,7 +72,7 @@ struct gq_status_writer {
 	struct gq_status_writer_options options;
 };
 
-static struct gq_status_writer writer;
+static struct gq_status_writer played_writer;
 static bool writer_leads;
 static unsigned writer_ticks;
 
@@ -81,47 +81,47 @@ struct gq_status_writer *gq_status_writer_new(const struct gq_status_writer_opti
 	void *memory = malloc(1);
 
 	free(memory);
-	writer.options = *options;
-	return memory ? &writer : NULL;
+	played_writer.options = *options;
+	return memory ? &played_writer : NULL;
 }
 
-void gq_status_writer_free(struct gq_status_writer *unused)
+void gq_status_writer_free(struct gq_status_writer *writer)
 {
-	assert_true(!unused || unused == &writer);
+	assert_true(!writer || writer == &played_writer);
 }
 
-void gq_status_writer_lead(struct gq_status_writer *unused, bool leads)
+void gq_status_writer_lead(struct gq_status_writer *writer, bool leads)
 {
-	(void)unused;
+	(void)writer;
 	writer_leads = leads;
 }
 
-void gq_status_writer_tick(struct gq_status_writer *unused, int64_t now_ns)
+void gq_status_writer_tick(struct gq_status_writer *writer, int64_t now_ns)
 {
-	(void)unused;
+	(void)writer;
 	assert_true(now_ns == app_time.mono_ns);
 	writer_ticks++;
 }
 
-void gq_status_writer_stats(struct gq_status_writer *unused,
+void gq_status_writer_stats(struct gq_status_writer *writer,
 			    struct gq_status_writer_stats *ret_stats)
 {
-	(void)unused;
+	(void)writer;
 	*ret_stats = (struct gq_status_writer_stats){.written = 5, .failed = 6};
 }
 
 /* ---- the others, played ---- */
 
-void gq_leadership_status(struct gq_leadership *unused, struct gq_leadership_status *ret_status)
+void gq_leadership_status(struct gq_leadership *leadership, struct gq_leadership_status *ret_status)
 {
-	(void)unused;
+	(void)leadership;
 	*ret_status =
 	    (struct gq_leadership_status){.leads = true, .epoch = 7, .holder = "somebody"};
 }
 
-void gq_policy_source_status(struct gq_policy_source *unused, struct gq_policy_status *ret_status)
+void gq_policy_source_status(struct gq_policy_source *source, struct gq_policy_status *ret_status)
 {
-	(void)unused;
+	(void)source;
 	*ret_status = (struct gq_policy_status){.in_force = true, .hash = "0123abcd"};
 }
 
@@ -141,7 +141,7 @@ static inline void expect(const char *lines)
 	told[0] = '\0';
 }
 
-static const struct gq_event_notes notes;
+static const struct gq_event_notes played_notes;
 
 static inline void put_limit(struct gq_buf *out, const char *what,
 			     const struct gq_limit_note *limit)
@@ -158,12 +158,12 @@ static inline void put_limit(struct gq_buf *out, const char *what,
 	}
 }
 
-void gq_note_tenant_over(const struct gq_event_notes *unused, const struct gq_limit_note *limit)
+void gq_note_tenant_over(const struct gq_event_notes *notes, const struct gq_limit_note *limit)
 {
 	struct gq_buf out GQ_BUF_CLEANUP = GQ_BUF_INIT(4096);
 
 	fail_alloc_hold(true);
-	assert_ptr_equal(unused, &notes);
+	assert_ptr_equal(notes, &played_notes);
 	put_limit(&out, "over", limit);
 	gq_buf_puts(&out, ":");
 	for (size_t i = 0; i < limit->n_pods && i < GQ_USAGE_HOLDERS_MAX; i++)
@@ -174,34 +174,34 @@ void gq_note_tenant_over(const struct gq_event_notes *unused, const struct gq_li
 	fail_alloc_hold(false);
 }
 
-void gq_note_tenant_within(const struct gq_event_notes *unused, const struct gq_limit_note *limit)
+void gq_note_tenant_within(const struct gq_event_notes *notes, const struct gq_limit_note *limit)
 {
 	struct gq_buf out GQ_BUF_CLEANUP = GQ_BUF_INIT(4096);
 
 	fail_alloc_hold(true);
-	assert_ptr_equal(unused, &notes);
+	assert_ptr_equal(notes, &played_notes);
 	put_limit(&out, "within", limit);
 	assert_int_equal(limit->n_pods, 0);
 	tell(out.data);
 	fail_alloc_hold(false);
 }
 
-void gq_note_ledger_drift(const struct gq_event_notes *unused, unsigned n_limits,
+void gq_note_ledger_drift(const struct gq_event_notes *notes, unsigned n_limits,
 			  const char *details)
 {
 	char line[1200];
 
-	assert_ptr_equal(unused, &notes);
+	assert_ptr_equal(notes, &played_notes);
 	(void)snprintf(line, sizeof line, "drift in %u: %s", n_limits, details);
 	tell(line);
 }
 
-void gq_note_namespace_ambiguous(const struct gq_event_notes *unused, const char *namespace_,
+void gq_note_namespace_ambiguous(const struct gq_event_notes *notes, const char *namespace_,
 				 const char *first, const char *second)
 {
 	char line[512];
 
-	assert_ptr_equal(unused, &notes);
+	assert_ptr_equal(notes, &played_notes);
 	(void)snprintf(line, sizeof line, "%s of %s and %s", namespace_, first, second);
 	tell(line);
 }
@@ -229,7 +229,7 @@ static inline struct gq_reporting *make(void)
 {
 	return gq_reporting_new(&(struct gq_reporting_options){.ledger = ledger,
 							       .clock = &app_time.clock,
-							       .notes = &notes,
+							       .notes = &played_notes,
 							       .namespace_ = "gpuquota-system",
 							       .identity = "pod-a",
 							       .relist = on_relist,
@@ -322,7 +322,8 @@ static inline void gather(struct gq_status_facts *ret_facts)
 	struct gq_err err;
 
 	memset(ret_facts, 0, sizeof *ret_facts);
-	assert_int_equal(writer.options.gather(writer.options.arg, ret_facts, &err), 0);
+	assert_int_equal(played_writer.options.gather(played_writer.options.arg, ret_facts, &err),
+			 0);
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)

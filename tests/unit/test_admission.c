@@ -264,7 +264,10 @@ static void timeouts(void **state)
 		if (cases[i].ns) {
 			assert_int_equal(request->answers, 0);
 			assert_int_equal(world.n_reads, 1);
-			assert_true(world.reads[0].timeout_ns == cases[i].ns);
+			/* without the way of the answer */
+			int64_t way_ns = cases[i].ns / 8 < 250 * GQ_NS_PER_MS ? cases[i].ns / 8
+									      : 250 * GQ_NS_PER_MS;
+			assert_true(world.reads[0].timeout_ns == cases[i].ns - way_ns);
 		} else {
 			assert_has(assert_failed(request, 400), "timeout");
 			assert_int_equal(world.n_reads, 0);
@@ -290,7 +293,7 @@ static void too_late(void **state)
 			assert_allowed(request);
 			gq_ledger_pod_gone(world.ledger, "u1", world.clock.mono_ns);
 		} else {
-			assert_has(assert_failed(request, 503), "time");
+			assert_has(assert_last_word(request), "time");
 		}
 		assert_int_equal(app_charges(world.ledger), 0);
 		request_free(request);

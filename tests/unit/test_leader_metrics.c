@@ -116,11 +116,23 @@ static void epochs_by_the_clock(void **state)
 
 	(void)state;
 	gq_leader_metrics_print_journal(
-	    &out, &(struct gq_journal_stats){.epoch = UINT64_C(1800000000123)});
+	    &out, &(struct gq_journal_stats){.holds = true, .epoch = UINT64_C(1800000000123)});
 	assert_has(out.data, "\ngpuquota_journal_epoch 1800000000123\n");
 	assert_has(out.data, "\ngpuquota_journal_held 0\n");
 	struct page *page = read_page(&out);
 	assert_true(page_value(page, "gpuquota_journal_write_duration_seconds_count") == 0);
+	page_free(page);
+}
+
+/* Who follows grants nothing, either. */
+static void journal_of_a_follower(void **state)
+{
+	struct gq_buf out = GQ_BUF_INIT(1u << 20);
+
+	(void)state;
+	gq_leader_metrics_print_journal(&out, &(struct gq_journal_stats){.held = false});
+	struct page *page = read_page(&out);
+	assert_true(page_value(page, "gpuquota_journal_held") == 1);
 	page_free(page);
 }
 
@@ -186,8 +198,11 @@ static void linted(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(journal),    cmocka_unit_test(epochs_by_the_clock),
-	    cmocka_unit_test(leadership), cmocka_unit_test(telling),
+	    cmocka_unit_test(journal),
+	    cmocka_unit_test(epochs_by_the_clock),
+	    cmocka_unit_test(journal_of_a_follower),
+	    cmocka_unit_test(leadership),
+	    cmocka_unit_test(telling),
 	    cmocka_unit_test(linted),
 	};
 

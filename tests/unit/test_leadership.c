@@ -131,10 +131,10 @@ static void barrier_by_own_pod(void **state)
 	reach(BARRIER);
 	end_barrier(0);
 	/* what is not the event: another pod's, an earlier barrier, one that went with the pod */
-	gq_leadership_own_pod(leadership, "pod-b", "", nonce, false, false);
+	gq_leadership_own_pod(leadership, "pod-b", "", awaited, false, false);
 	gq_leadership_own_pod(leadership, "pod-a", "", "", false, false);
 	gq_leadership_own_pod(leadership, "pod-a", "", "7.1", false, false);
-	gq_leadership_own_pod(leadership, "pod-a", "true", nonce, true, false);
+	gq_leadership_own_pod(leadership, "pod-a", "true", awaited, true, false);
 	pass_ms(1900);
 	expect("");
 	show(false);
@@ -314,7 +314,7 @@ static void out_of_memory(void **state)
 				GQ_STEAL(journal_done)(journal_arg, 7);
 			if (policy_done)
 				GQ_STEAL(policy_done)(policy_arg, 0);
-			if (nonce[0])
+			if (awaited[0])
 				show(false);
 			if (occurrences(story, "relist"))
 				listed(app_time.mono_ns);

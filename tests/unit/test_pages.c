@@ -102,18 +102,18 @@ size_t gq_informer_stats(const struct gq_informer *informer, struct gq_watch_sta
 
 /* ---- the leadership, played by the test ---- */
 
-static struct gq_leadership_status leadership;
+static struct gq_leadership_status leading;
 
-bool gq_leadership_leads(const struct gq_leadership *unused)
+bool gq_leadership_leads(const struct gq_leadership *leadership)
 {
-	(void)unused;
-	return leadership.leads;
+	(void)leadership;
+	return leading.leads;
 }
 
-void gq_leadership_status(struct gq_leadership *unused, struct gq_leadership_status *ret_status)
+void gq_leadership_status(struct gq_leadership *leadership, struct gq_leadership_status *ret_status)
 {
-	(void)unused;
-	*ret_status = leadership;
+	(void)leadership;
+	*ret_status = leading;
 }
 
 /* ---- */
@@ -126,7 +126,7 @@ static int setup(void **state)
 	(void)state;
 	app_clock_init(&app_time);
 	memset(&pages, 0, sizeof pages);
-	leadership = (struct gq_leadership_status){.leads = true, .epoch = 7, .terms = 2};
+	leading = (struct gq_leadership_status){.leads = true, .epoch = 7, .terms = 2};
 	watches[3].synced = false;
 	pages.ledger = gq_ledger_new(&(struct gq_ledger_options){0});
 	pages.clock = &app_time.clock;
@@ -308,6 +308,7 @@ static void metrics(void **state)
 	    {"gpuquota_ledger_drift_total{tenant=\"team-a\",class=\"A100\"}", 0},
 	    {"gpuquota_leader", 1},
 	    {"gpuquota_leader_terms_total", 2},
+	    {"gpuquota_journal_held", 1},
 	    {"gpuquota_journal_grants_total", 0},
 	    {"gpuquota_journal_writes_total{outcome=\"written\"}", 0},
 	    {"gpuquota_events_total{outcome=\"written\"}", 0},
@@ -359,7 +360,7 @@ static void metrics_of_a_follower(void **state)
 	(void)state;
 	apply_policy(APP_POLICY);
 	for (int leads = 0; leads < 2; leads++) {
-		leadership.leads = leads != 0;
+		leading.leads = leads != 0;
 		struct gq_request request = get("/metrics", 200);
 		struct page *page = page_parse(request.body);
 		free(request.body);
@@ -372,7 +373,7 @@ static void metrics_of_a_follower(void **state)
 		page_free(page);
 	}
 	/* the page for people shows what this replica has counted, whoever leads */
-	leadership.leads = false;
+	leading.leads = false;
 	struct gq_request request = get("/usage", 200);
 	assert_has(request.body, "team-a");
 	free(request.body);

@@ -219,7 +219,7 @@ static void working_without_memory(void **state)
 		struct gq_status_facts facts = {0};
 		struct gq_err err;
 		fail_alloc(nth);
-		int code = writer.options.gather(writer.options.arg, &facts, &err);
+		int code = played_writer.options.gather(played_writer.options.arg, &facts, &err);
 		failed = fail_alloc_done();
 		assert_int_equal(code, failed ? GQ_ENOMEM : 0);
 		gq_status_facts_done(&facts);

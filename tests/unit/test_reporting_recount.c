@@ -22,7 +22,7 @@ static void periodic(void **state)
 		assert_int_equal(recounts, i);
 		assert_int_equal(recount_lists, i % 12 == 0);
 		if (recount_lists) {
-			recounter.options.relist(recounter.options.arg);
+			played_recounter.options.relist(played_recounter.options.arg);
 			assert_int_equal(relists, i / 12);
 		}
 		end_well();
@@ -293,7 +293,7 @@ static void other_events(void **state)
 	    "{\"metadata\":{}}",
 	    "{\"metadata\":{\"annotations\":{}}}",
 	    "{\"metadata\":{\"annotations\":null}}",
-	    "{\"metadata\":{\"annotations\":{\"" GQ_STATUS_REQUEST_ANNOTATION "\":\"\"}}}",
+	    ("{\"metadata\":{\"annotations\":{\"" GQ_STATUS_REQUEST_ANNOTATION "\":\"\"}}}"),
 	};
 	char json[256];
 

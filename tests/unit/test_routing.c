@@ -349,8 +349,8 @@ static void stubborn(void **state)
 	assert_int_equal(status().failures, 3);
 }
 
-/* What is asked to rest changes nothing, neither by what is under way nor later. */
-static void rests(void **state)
+/* Once the label is to be kept, nothing changes it, neither by what is under way nor later. */
+static void keeps(void **state)
 {
 	(void)state;
 	for (int done = 0; done <= 3; done++) {
@@ -359,7 +359,7 @@ static void rests(void **state)
 		for (int i = 0; i < done; i++)
 			finish(0, i == 1 ? "{'items':[{'metadata':{'name':'pod-b'}}]}" : "{}");
 		assert_int_equal(n_calls, done < 3);
-		gq_routing_rest(routing);
+		gq_routing_keep(routing);
 		if (n_calls)
 			finish(done == 1 ? 0 : GQ_EIO, "{'items':[{'metadata':{'name':'pod-b'}}]}");
 		pass(90 * S);
@@ -631,7 +631,7 @@ int main(void)
 	    TEST(leaves),        TEST(takes),        TEST(no_pod),    TEST(identities),
 	    TEST(tries_again),   TEST(stubborn),     TEST(bad_lists), TEST(supersedes),
 	    TEST(starts_anew),   TEST(cannot_start), TEST(barrier),   TEST(any_thread),
-	    TEST(out_of_memory), TEST(rests),
+	    TEST(out_of_memory), TEST(keeps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,6 +60,8 @@ static struct gq_status_facts facts_make(void)
 	    .policy = {.in_force = true,
 		       .hash = "d0c1",
 		       .problem = "policy.yaml:3:7: mode \"never\" is not one of enforce, warn"},
+	    .journal_held = true,
+	    .journal_problem = "configmaps \"gpuquota-journal\" is forbidden",
 	    .recount = {.request = "1800000000000000001",
 			.at_s = START_WALL_S - 60,
 			.pods = 1234,
@@ -108,6 +110,9 @@ static void for_people(void **state)
 	    "  hash: d0c1\n"
 	    "  inForce: true\n"
 	    "  problem: \"policy.yaml:3:7: mode \\\"never\\\" is not one of enforce, warn\"\n"
+	    "journal:\n"
+	    "  held: true\n"
+	    "  problem: \"configmaps \\\"gpuquota-journal\\\" is forbidden\"\n"
 	    "over:\n"
 	    "- tenant: team-a\n"
 	    "  class: A100\n"
@@ -175,6 +180,9 @@ static void before_anything(void **state)
 					       "  hash: \"\"\n"
 					       "  inForce: false\n"
 					       "  problem: \"\"\n"
+					       "journal:\n"
+					       "  held: false\n"
+					       "  problem: \"\"\n"
 					       "over: []\n"
 					       "uncharged: []\n"
 					       "recount:\n"
@@ -182,6 +190,8 @@ static void before_anything(void **state)
 					       "tenants: []\n");
 	assert_null(json_at(root, "policyHash"));
 	assert_null(json_at(root, "policyProblem"));
+	assert_null(json_at(root, "journalProblem"));
+	assert_false(json_true(root, "journalHeld"));
 	assert_null(json_at(root, "recount"));
 	assert_false(json_true(root, "truncated"));
 	json_object_put(root);
@@ -214,6 +224,8 @@ static void for_programs(void **state)
 	(void)state;
 	assert_string_equal(json_text(root, "policyHash"), "d0c1");
 	assert_has(json_text(root, "policyProblem"), "mode \"never\"");
+	assert_true(json_true(root, "journalHeld"));
+	assert_has(json_text(root, "journalProblem"), "is forbidden");
 	assert_true(json_true(root, "synced"));
 	assert_string_equal(json_text(root, "leader"), "gpuquota-7d9f-x2x5b");
 	assert_number(root, "epoch", 12);

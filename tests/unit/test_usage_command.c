@@ -356,6 +356,11 @@ static void status_notes(void **state)
 	    {STATUS("'leader':'a\\u001b[2Jb'"), "leader: a?[2Jb\n"},
 	    {STATUS("'policyProblem':'policy.yaml:3:7: no\\u0007'"),
 	     "the newest policy is not in force: policy.yaml:3:7: no?\n"},
+	    {STATUS("'journalHeld':true,'journalProblem':'configmaps is forbidden'"),
+	     "GPU pods wait, since the journal can't be written: configmaps is forbidden\n"},
+	    {STATUS("'journalHeld':true,'journalProblem':null"),
+	     "GPU pods wait: the journal was lost, and reservations may be missing in it\n"},
+	    {STATUS("'journalHeld':false,'journalProblem':null"), ""},
 	    {STATUS("'truncated':true,'missing':{'tenants':12,'over':1,'uncharged':0}"),
 	     "the status has no room for all: left out are 12 tenants, 1 limits that are over and "
 	     "0 namespaces\n"},

@@ -48,6 +48,9 @@ func main() {
 	}
 	fmt.Printf("%d lines: %d fences, %d writes, %d grants, %d seen, %d ended; %d breaches\n", len(lines),
 		counts["fence"], counts["write"], counts["grant"], counts["seen"], counts["end"], len(breaches))
+	if counts["created"] == 0 {
+		fmt.Println("nobody watched the API server: a fence may lack pods that its leader had already seen")
+	}
 	if len(breaches) > 0 {
 		os.Exit(1)
 	}
