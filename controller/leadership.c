@@ -53,6 +53,7 @@ struct gq_leadership {
 	void (*handed_over)(void *arg);
 	void *handed_over_arg;
 	bool successor_seen;
+	bool labelled;                    /* our own pod, by the watch */
 	const char *fenced;               /* why another leader is believed in, or NULL */
 	struct policy_call *policy_calls; /* the newest first */
 	uint64_t policy_term;             /* in which policy_code came; 0 none */
@@ -167,18 +168,19 @@ void gq_leadership_status(struct gq_leadership *leadership, struct gq_leadership
 void gq_leadership_own_pod(struct gq_leadership *leadership, const char *name,
 			   const char *leader_label, const char *barrier, bool gone, bool listed)
 {
-	bool news = false;
+	bool ours = strcmp(name, leadership->options.identity) == 0;
+	bool labelled = !gone && strcmp(leader_label, "true") == 0;
+	bool news;
 
-	if (gone)
-		return;
-	if (strcmp(name, leadership->options.identity) == 0) {
+	if (ours && !gone)
 		gq_barrier_seen(leadership->barrier, barrier, listed);
-		return;
-	}
 	gq_lock_take(&leadership->lock);
-	if (strcmp(leader_label, "true") == 0) {
-		news = !leadership->successor_seen;
-		leadership->successor_seen = true;
+	if (ours) {
+		news = leadership->labelled && !labelled;
+		leadership->labelled = labelled;
+	} else {
+		news = labelled && !leadership->successor_seen;
+		leadership->successor_seen |= labelled;
 	}
 	gq_lock_release(&leadership->lock);
 	if (news)
@@ -464,7 +466,7 @@ static void leaving_proceed(struct gq_leadership *leadership)
 	bool released = !leadership->election || gq_election_released(leadership->election);
 
 	gq_lock_take(&leadership->lock);
-	if ((released && leadership->successor_seen) ||
+	if ((released && leadership->successor_seen && !leadership->labelled) ||
 	    now(leadership) - leadership->leaving_ns >= HAND_OVER_MAX_NS)
 		done = GQ_STEAL(leadership->handed_over);
 	gq_lock_release(&leadership->lock);

@@ -233,6 +233,9 @@ static void hands_over(void **state)
 	expect("");
 	assert_string_equal(lease.holder, "");
 	show_successor();
+	expect(""); /* reviews still come here */
+	gq_leadership_own_pod(leadership, "pod-a", "", "", false, false);
+	settle();
 	expect("handed-over");
 	show_successor();
 	gq_leadership_fenced(leadership, "another wrote");
@@ -240,6 +243,23 @@ static void hands_over(void **state)
 	pass_ms(60000);
 	expect("");
 	assert_string_equal(lease.holder, "");
+}
+
+/* Where reviews go ends with our own pod, too. */
+static void pod_goes(void **state)
+{
+	(void)state;
+	reach(LEADING);
+	flush_at_once = true;
+	gq_leadership_own_pod(leadership, "pod-a", "true", "", false, false);
+	hand_over();
+	expect("ENDS flush stop follow keep-label");
+	show_successor();
+	pass_ms(100);
+	expect("");
+	gq_leadership_own_pod(leadership, "pod-a", "true", "", true, false);
+	settle();
+	expect("handed-over");
 }
 
 static void no_successor(void **state)
@@ -485,6 +505,7 @@ int main(void)
 	    TEST(list_of_an_earlier_term),
 	    TEST(overtaken_questions),
 	    TEST(hands_over),
+	    TEST(pod_goes),
 	    TEST(no_successor),
 	    TEST(release_takes_long),
 	    TEST(flush_takes_long),
