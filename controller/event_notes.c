@@ -98,18 +98,28 @@ static void put_amount(struct gq_buf *out, const struct gq_limit_note *limit, in
 		gq_message_gpus(out, GQ_LOCALE_EN, amount, limit->class_name);
 }
 
+static void put_names(struct gq_buf *out, const char *head, const struct gq_limit_note *limit,
+		      size_t from, size_t to, size_t more)
+{
+	if (from == to)
+		return;
+	gq_buf_puts(out, head);
+	for (size_t i = from; i < to; i++)
+		gq_buf_printf(out, "%s%s", i > from ? ", " : "", limit->pods[i]);
+	if (more)
+		gq_buf_printf(out, ", %zu more", more);
+	gq_buf_putc(out, '.');
+}
+
 static void put_pods(struct gq_buf *out, const struct gq_limit_note *limit)
 {
 	size_t named = limit->n_pods < PODS_NAMED ? limit->n_pods : PODS_NAMED;
+	size_t unasked = limit->n_unasked < named ? limit->n_unasked : named;
 
-	if (named == 0)
-		return;
-	gq_buf_puts(out, " Pods that came in without gpuquota: ");
-	for (size_t i = 0; i < named; i++)
-		gq_buf_printf(out, "%s%s", i ? ", " : "", limit->pods[i]);
-	if (limit->n_pods > named)
-		gq_buf_printf(out, ", %zu more", limit->n_pods - named);
-	gq_buf_putc(out, '.');
+	put_names(out, " Pods that came in without gpuquota: ", limit, 0, unasked,
+		  limit->n_unasked - unasked);
+	put_names(out, unasked ? " Others that hold of it: " : " Pods that hold of it: ", limit,
+		  unasked, named, limit->n_pods - named);
 }
 
 static void note_limit(const struct gq_event_notes *notes, const struct gq_limit_note *limit,

@@ -33,9 +33,10 @@ struct gq_limit_note {
 	bool memory; /* held and limit are MiB, else shares */
 	int64_t held;
 	int64_t limit;
-	/* Pods that hold of it and came in without us, as "namespace/name"; five are named. */
+	/* Pods that hold of it, as "namespace/name": the first five at least, which are named. The
+	 * first n_unasked came in without us. */
 	const char *const *pods;
-	size_t n_pods;
+	size_t n_pods, n_unasked;
 };
 
 /* A tenant holds more than a limit (TenantOverQuota), and no more (TenantWithinQuota), beside the

@@ -6,27 +6,21 @@
 
 #include "base/lock.h"
 #include "base/log.h"
-#include "controller/hash.h"
+#include "controller/journal_attempts.h"
+#include "controller/journal_pace.h"
 #include "controller/journal_text.h"
 #include "controller/tickets.h"
 #include "controller/trace.h"
 #include "quota/entry.h"
 
-/* etcd keeps every version until it is compacted, so writes are bounded in number and in bytes: at
- * least INTERVAL_NS apart, and RATE bytes a second on average over BURST_S seconds. */
-#define INTERVAL_NS (5 * GQ_NS_PER_MS)
-#define RATE_BYTES_PER_S (256 << 10)
-#define BURST_S 60
 /* What is no reservation any more leaves the journal with the next write, or after so long. */
 #define CLEAN_NS (250 * GQ_NS_PER_MS)
 #define TICK_NS (100 * GQ_NS_PER_MS)
 #define TIMEOUT_NS (5 * GQ_NS_PER_S)
-#define RETRY_MIN_NS (50 * GQ_NS_PER_MS)
-#define RETRY_MAX_NS (1 * GQ_NS_PER_S)
 /* An API server takes no larger ConfigMap. */
 #define BODY_MAX_BYTES (1u << 20)
-/* Writes whose outcome is not known and which may still arrive. */
-#define ATTEMPTS_MAX 32
+/* One that people filled with what is six times as long as a string of JSON. */
+#define ANSWER_MAX_BYTES (7u << 20)
 
 const double gq_journal_bounds_s[GQ_JOURNAL_BUCKETS] = {0.001, 0.0025, 0.005, 0.01, 0.025,
 							0.05,  0.1,    0.25,  1,    5};
@@ -38,12 +32,6 @@ const char *gq_journal_outcome_name(enum gq_journal_outcome outcome)
 
 	return names[outcome];
 }
-
-/* A write that was sent and may have succeeded. */
-struct attempt {
-	uint64_t seq;
-	char hash[GQ_HASH_TEXT_BYTES]; /* of its lines */
-};
 
 enum mode {
 	MODE_IDLE,
@@ -58,26 +46,24 @@ struct gq_journal {
 	/* The client's thread alone. */
 	enum mode mode;
 	uint64_t term; /* of take-overs and stops: answers to requests of an earlier one are void */
-	bool in_flight; /* a request runs, or a retry is waited for */
+	bool in_flight; /* a request runs */
 	bool write_due; /* whoever else wrote it is to be written over */
 	bool read_due;  /* the journal has to be read before it is written again */
-	bool lost;      /* when it was taken over, there was no journal, or none of ours */
+	bool lost;      /* reservations may be missing from the journal, and it says so */
 	bool opened;    /* grants may be made */
 	uint64_t epoch;
-	uint64_t seq;      /* of the last write sent */
-	char version[256]; /* resourceVersion that the next write demands; "" creates */
-	struct attempt attempts[ATTEMPTS_MAX];
-	size_t n_attempts;
+	uint64_t seq; /* of the last write sent */
+	/* resourceVersion that the next write demands; "" creates */
+	char version[GQ_JOURNAL_VERSION_MAX_BYTES + 1];
+	struct gq_attempts attempts;
 	struct gq_buf uids; /* of the last write, while a trace is written */
 	struct gq_tickets *tickets;
-	int64_t written_ns;       /* when the last write was sent */
-	uint64_t written_version; /* of the ledger's set that it held */
-	double tokens;            /* bytes that may be written now */
-	int64_t tokens_ns;
-	int64_t held_until_ns; /* the ledger grants nothing until then; 0 it does */
-	int64_t backoff_ns;
-	bool ticks; /* on_tick will be called */
-	bool timer; /* the next write is waited for */
+	struct gq_pace pace;
+	uint64_t sent_version;    /* of the ledger's set that the last write holds */
+	uint64_t written_version; /* the same of the last that is known to have succeeded */
+	int64_t held_until_ns;    /* the ledger grants nothing until then; 0 it does */
+	bool ticks;               /* on_tick will be called */
+	int64_t timer_ns;         /* when on_timer will be called first; 0 not */
 	void (*taken_over)(void *arg, uint64_t epoch);
 	void *taken_over_arg;
 	void (*flushed)(void *arg);
@@ -92,7 +78,6 @@ struct call {
 	struct gq_journal *journal;
 	uint64_t term;
 	int64_t begun_ns;
-	uint64_t set_version;
 	struct gq_unseen unseen;
 	size_t bytes;
 };
@@ -109,8 +94,7 @@ struct gq_journal *gq_journal_new(const struct gq_journal_options *options)
 	if (!journal)
 		return NULL;
 	journal->options = *options;
-	journal->tokens = (double)RATE_BYTES_PER_S * BURST_S;
-	journal->tokens_ns = now(journal);
+	gq_pace_init(&journal->pace, now(journal));
 	journal->uids = GQ_BUF_INIT(BODY_MAX_BYTES);
 	journal->tickets = gq_tickets_new(options->ledger, options->clock);
 	if (!journal->tickets) {
@@ -187,10 +171,9 @@ static void note_written(struct gq_journal *journal, const struct call *call)
 	gq_lock_release(&journal->lock);
 }
 
-/* Shows the state to whoever asks, and opens or closes the door for tickets. */
+/* Shows the state to whoever asks. */
 static void publish(struct gq_journal *journal)
 {
-	gq_tickets_open(journal->tickets, journal->mode == MODE_HOLDING);
 	gq_lock_take(&journal->lock);
 	journal->stats.holds = journal->mode == MODE_HOLDING || journal->mode == MODE_FLUSHING;
 	journal->stats.held =
@@ -236,7 +219,7 @@ static void commit_up_to(struct gq_journal *journal, uint64_t seq)
 {
 	trace_ended(journal);
 	gq_trace("written", journal->epoch, seq, NULL, 0);
-	journal->n_attempts = 0;
+	journal->attempts.n = 0;
 	gq_tickets_commit(journal->tickets, journal->epoch, seq);
 }
 
@@ -244,6 +227,7 @@ static void commit_up_to(struct gq_journal *journal, uint64_t seq)
 
 static void hold_for_ttl(struct gq_journal *journal, const char *how)
 {
+	journal->lost = true;
 	journal->held_until_ns = now(journal) + journal->options.ttl_ns;
 	gq_ledger_hold_grants(journal->options.ledger, true);
 	gq_log(GQ_LOG_ERROR, "the journal was lost: nothing is granted for one time to live",
@@ -259,6 +243,8 @@ static void release_grants(struct gq_journal *journal)
 	    now(journal) < journal->held_until_ns)
 		return;
 	journal->held_until_ns = 0;
+	journal->lost = false;
+	journal->write_due = true; /* whoever reads it need not hold them back any more */
 	gq_ledger_hold_grants(journal->options.ledger, false);
 	gq_log(GQ_LOG_INFO, "grants are made again");
 	publish(journal);
@@ -272,33 +258,28 @@ static void on_timer(void *arg)
 {
 	struct gq_journal *journal = arg;
 
-	journal->timer = false;
+	journal->timer_ns = 0;
 	proceed(journal);
 }
 
+/* One that fails is made up for by the next tick. */
 static void wait_until(struct gq_journal *journal, int64_t at_ns)
 {
+	int64_t now_ns = now(journal);
 	struct gq_err err;
 
-	if (journal->timer)
+	if (at_ns < now_ns)
+		at_ns = now_ns;
+	if (journal->timer_ns && journal->timer_ns <= at_ns)
 		return;
-	journal->timer =
-	    gq_api_after(journal->options.api, at_ns - now(journal), on_timer, journal, &err) == 0;
+	if (gq_api_after(journal->options.api, at_ns - now_ns, on_timer, journal, &err) == 0)
+		journal->timer_ns = at_ns;
 }
 
 static void retry_later(struct gq_journal *journal, int retry_after_s)
 {
-	int64_t wait_ns = retry_after_s * GQ_NS_PER_S;
-
-	journal->backoff_ns = journal->backoff_ns ? 2 * journal->backoff_ns : RETRY_MIN_NS;
-	if (journal->backoff_ns > RETRY_MAX_NS)
-		journal->backoff_ns = RETRY_MAX_NS;
-	if (wait_ns < journal->backoff_ns)
-		wait_ns = journal->backoff_ns;
-	if (wait_ns > RETRY_MAX_NS)
-		wait_ns = RETRY_MAX_NS;
-	journal->written_ns = now(journal) + wait_ns - INTERVAL_NS;
-	wait_until(journal, now(journal) + wait_ns);
+	gq_pace_failed(&journal->pace, retry_after_s, now(journal));
+	wait_until(journal, journal->pace.retry_ns);
 }
 
 static int path_print(const struct gq_journal *journal, bool named, char path[512])
@@ -326,7 +307,7 @@ static int start(struct gq_journal *journal, struct call *call, const char *meth
 	    .body = body ? body->data : NULL,
 	    .body_len = body ? body->len : 0,
 	    .keep = gq_journal_keep,
-	    .max_bytes = BODY_MAX_BYTES + (64u << 10),
+	    .max_bytes = ANSWER_MAX_BYTES,
 	    .timeout_ns = TIMEOUT_NS,
 	    .on_done = on_done,
 	    .arg = call,
@@ -360,33 +341,16 @@ static void take_version(struct gq_journal *journal, const struct gq_journal_tex
 
 /* ---- writing ---- */
 
-static void note_attempt(struct gq_journal *journal, uint64_t seq, const struct gq_buf *lines)
+static bool is_ours(const struct gq_journal *journal, const struct gq_journal_text *text)
 {
-	struct attempt *attempt;
-
-	if (journal->n_attempts == ATTEMPTS_MAX) {
-		/* if the oldest arrives now, it is not recognised and written over */
-		memmove(journal->attempts, journal->attempts + 1,
-			(ATTEMPTS_MAX - 1) * sizeof *attempt);
-		journal->n_attempts--;
-	}
-	attempt = &journal->attempts[journal->n_attempts++];
-	attempt->seq = seq;
-	if (gq_hash_text(lines->data ? lines->data : "", lines->len, attempt->hash))
-		attempt->hash[0] = '\0';
+	return text->epoch == journal->epoch && strcmp(text->holder, journal->options.holder) == 0;
 }
 
+/* Whether it is what we wrote, to the letter. */
 static bool is_attempt(const struct gq_journal *journal, const struct gq_journal_text *text)
 {
-	char hash[GQ_HASH_TEXT_BYTES];
-
-	if (gq_hash_text(text->lines, text->lines_len, hash))
-		return false;
-	for (size_t i = 0; i < journal->n_attempts; i++)
-		if (journal->attempts[i].seq == text->seq &&
-		    strcmp(journal->attempts[i].hash, hash) == 0)
-			return true;
-	return false;
+	return is_ours(journal, text) && (text->held || !journal->lost) &&
+	       gq_attempts_have(&journal->attempts, text->seq, text->lines, text->lines_len);
 }
 
 static void taken_over(struct gq_journal *journal)
@@ -394,30 +358,42 @@ static void taken_over(struct gq_journal *journal)
 	void (*done)(void *arg, uint64_t epoch) = GQ_STEAL(journal->taken_over);
 
 	journal->mode = MODE_HOLDING;
+	gq_tickets_open(journal->tickets, true);
 	trace_lines("fence", journal->epoch, journal->seq, &journal->uids);
 	publish(journal);
 	if (done)
 		done(journal->taken_over_arg, journal->epoch);
 }
 
+/* The journal holds what write seq had in it. */
 static void succeed(struct gq_journal *journal, uint64_t seq)
 {
-	journal->backoff_ns = 0;
+	gq_pace_works(&journal->pace);
+	note_problem(journal, "");
+	if (seq == journal->seq)
+		journal->written_version = journal->sent_version;
 	commit_up_to(journal, seq);
 	if (journal->mode == MODE_TAKING_OVER)
 		taken_over(journal);
+	publish(journal);
 }
 
 /* The object is gone: whatever an earlier leader had in it is unknown. */
 static void on_absent(struct gq_journal *journal)
 {
-	journal->version[0] = '\0';
-	journal->n_attempts = 0;
-	journal->lost = true;
-	if (journal->mode == MODE_TAKING_OVER)
+	if (!journal->version[0] && journal->attempts.n) {
+		/* ours did not arrive, or not yet, or is gone again */
+		if (journal->held_until_ns)
+			journal->held_until_ns = now(journal) + journal->options.ttl_ns;
 		return;
+	}
+	journal->version[0] = '\0';
+	journal->attempts.n = 0;
+	journal->lost = true;
 	journal->epoch = new_epoch(journal, journal->epoch, false);
 	journal->seq = 0;
+	if (journal->mode == MODE_TAKING_OVER)
+		return;
 	gq_tickets_fail(journal->tickets);
 	hold_for_ttl(journal, "was deleted");
 }
@@ -452,14 +428,13 @@ static void on_write(void *arg, const struct gq_api_response *response)
 	if (!end(&call))
 		return;
 	if (outcome == GQ_JOURNAL_WRITTEN &&
-	    (gq_journal_text_parse(response->body, response->len, &text, &err) || !text.version[0]))
+	    (gq_journal_text_parse(response->body, response->len, &text, &err) ||
+	     !text.version[0] || !is_attempt(journal, &text) || text.seq != journal->seq))
 		outcome = GQ_JOURNAL_UNKNOWN;
 	if (outcome == GQ_JOURNAL_WRITTEN) {
 		take_version(journal, &text);
-		journal->written_version = call.set_version;
 		note_written(journal, &call);
 		succeed(journal, journal->seq);
-		publish(journal);
 		proceed(journal);
 		return;
 	}
@@ -473,7 +448,7 @@ static void on_write(void *arg, const struct gq_api_response *response)
 	if (outcome == GQ_JOURNAL_CONFLICT || outcome == GQ_JOURNAL_UNKNOWN)
 		journal->read_due = true;
 	else
-		journal->n_attempts--;
+		gq_attempts_drop_last(&journal->attempts);
 	if (outcome == GQ_JOURNAL_CONFLICT)
 		proceed(journal);
 	else
@@ -495,6 +470,7 @@ static void write_now(struct gq_journal *journal)
 				  &(struct gq_journal_text){.holder = journal->options.holder,
 							    .epoch = journal->epoch,
 							    .seq = seq,
+							    .held = journal->lost,
 							    .lines = lines.data ? lines.data : "",
 							    .lines_len = lines.len,
 							    .version = journal->version})) {
@@ -504,17 +480,16 @@ static void write_now(struct gq_journal *journal)
 		return;
 	}
 	call->bytes = body.len;
-	call->set_version = call->unseen.version;
 	if (start(journal, call, journal->version[0] ? "PUT" : "POST", &body, on_write)) {
 		free(call);
 		retry_later(journal, 0);
 		return;
 	}
 	journal->seq = seq;
+	journal->sent_version = call->unseen.version;
 	journal->write_due = false;
-	journal->written_ns = call->begun_ns;
-	journal->tokens -= (double)body.len;
-	note_attempt(journal, seq, &lines);
+	gq_pace_written(&journal->pace, body.len, now(journal));
+	gq_attempts_add(&journal->attempts, seq, lines.data ? lines.data : "", lines.len);
 	gq_tickets_mark(journal->tickets, seq);
 	if (journal->mode != MODE_TAKING_OVER)
 		trace_lines("write", journal->epoch, seq, &journal->uids);
@@ -522,43 +497,51 @@ static void write_now(struct gq_journal *journal)
 
 /* ---- reading it back, and taking over ---- */
 
-/* Lines of an earlier leader into the ledger. Returns whether all were understood. */
-static bool restore_lines(struct gq_journal *journal, const struct gq_journal_text *text)
+/* Lines of an earlier leader into the ledger. GQ_EINVALID: not all were understood. GQ_ENOMEM. */
+static int restore_lines(struct gq_journal *journal, const struct gq_journal_text *text,
+			 struct gq_err *err)
 {
 	const char *at = text->lines, *end = text->lines + text->lines_len;
-	unsigned bad = 0;
+	int result = 0;
 
 	while (at < end) {
 		const char *stop = memchr(at, '\n', (size_t)(end - at));
 		size_t len = stop ? (size_t)(stop - at) : (size_t)(end - at);
 		struct gq_entry entry GQ_CLEANUP(gq_entry_done) = {0};
-		struct gq_err err;
-		if (gq_entry_decode(at, len, &entry, &err) ||
-		    gq_ledger_restore(journal->options.ledger, &entry, now(journal), &err)) {
-			bad++;
-			gq_log(GQ_LOG_ERROR, "a reservation of the journal can't be read",
-			       GQ_S("problem", err.msg));
-		}
+		struct gq_err *first = result ? NULL : err;
+		int code = gq_entry_decode(at, len, &entry, first);
+		if (!code)
+			code =
+			    gq_ledger_restore(journal->options.ledger, &entry, now(journal), first);
+		if (code == GQ_ENOMEM)
+			return gq_fail(err, GQ_ENOMEM, "out of memory for its reservations");
+		if (code)
+			result = GQ_EINVALID;
 		at += len + 1;
 	}
-	return bad == 0;
+	return result;
 }
 
-static void read_taking_over(struct gq_journal *journal, const struct gq_journal_text *text,
-			     bool readable)
+static int read_taking_over(struct gq_journal *journal, const struct gq_journal_text *text,
+			    bool readable, struct gq_err *err)
 {
-	bool ours = readable && text->epoch == journal->epoch && journal->epoch &&
-		    strcmp(text->holder, journal->options.holder) == 0;
-
-	if (ours && is_attempt(journal, text)) { /* the answer to the write was lost */
+	if (readable && is_attempt(journal, text)) { /* the answer to the write was lost */
 		succeed(journal, text->seq);
-		return;
+		return 0;
 	}
-	journal->n_attempts = 0;
-	journal->lost = !readable || !restore_lines(journal, text);
+	int code = restore_lines(journal, text, err);
+	if (code == GQ_ENOMEM)
+		return code;
+	if (code)
+		gq_log(GQ_LOG_ERROR, "reservations of the journal can't be read",
+		       GQ_S("problem", err->msg));
+	journal->attempts.n = 0;
+	if (!readable || text->held || code)
+		journal->lost = true;
 	journal->epoch = new_epoch(
 	    journal, text->epoch > journal->epoch ? text->epoch : journal->epoch, readable);
 	journal->seq = 0;
+	return 0;
 }
 
 static void read_holding(struct gq_journal *journal, const struct gq_journal_text *text,
@@ -568,18 +551,24 @@ static void read_holding(struct gq_journal *journal, const struct gq_journal_tex
 		gq_tickets_fail(journal->tickets);
 		hold_for_ttl(journal, "was replaced by something else");
 		journal->write_due = true;
-		return;
-	}
-	if (text->epoch != journal->epoch || strcmp(text->holder, journal->options.holder) != 0) {
+	} else if (!is_ours(journal, text)) {
 		gq_log(GQ_LOG_WARN, "another leader has taken the journal over",
 		       GQ_S("holder", text->holder), GQ_I("epoch", text->epoch));
 		gq_trace("lost", journal->epoch, journal->seq, NULL, 0);
 		gq_journal_stop(journal);
 		journal->options.on_fenced(journal->options.arg);
-		return;
-	}
-	if (is_attempt(journal, text))
+	} else if (is_attempt(journal, text)) {
 		succeed(journal, text->seq);
+	} else {
+		journal->write_due = true;
+	}
+}
+
+static void read_failed(struct gq_journal *journal, const char *problem, int retry_after_s)
+{
+	note_problem(journal, problem);
+	gq_log(GQ_LOG_WARN, "the journal could not be read", GQ_S("problem", problem));
+	retry_later(journal, retry_after_s);
 }
 
 static void on_read(void *arg, const struct gq_api_response *response)
@@ -588,40 +577,39 @@ static void on_read(void *arg, const struct gq_api_response *response)
 	struct gq_journal *journal = call.journal;
 	struct gq_journal_text text GQ_CLEANUP(gq_journal_text_done) = {0};
 	struct gq_err err = {0};
+	int code = 0;
 
 	free(arg);
 	if (!end(&call))
 		return;
-	int code = response->code;
-	if (!code)
-		code = gq_journal_text_parse(response->body, response->len, &text, &err);
 	if (response->code == GQ_ENOTFOUND) {
 		journal->read_due = false;
-		if (journal->mode == MODE_TAKING_OVER) {
-			journal->n_attempts = 0;
-			journal->epoch = new_epoch(journal, journal->epoch, false);
-			journal->seq = 0;
-		}
 		on_absent(journal);
 		proceed(journal);
 		return;
 	}
-	if (response->code || code == GQ_ENOMEM || !text.version[0]) {
-		note_problem(journal, response->error[0] ? response->error : err.msg);
-		gq_log(GQ_LOG_WARN, "the journal could not be read",
-		       GQ_S("problem", response->error[0] ? response->error : err.msg));
-		retry_later(journal, response->retry_after_s);
+	if (response->code) {
+		read_failed(journal, response->error, response->retry_after_s);
 		return;
 	}
-	journal->read_due = false;
-	journal->backoff_ns = 0;
-	take_version(journal, &text);
-	if (code)
-		gq_log(GQ_LOG_WARN, "the journal is not one of ours", GQ_S("problem", err.msg));
-	if (journal->mode == MODE_TAKING_OVER)
-		read_taking_over(journal, &text, code == 0);
-	else
-		read_holding(journal, &text, code == 0);
+	code = gq_journal_text_parse(response->body, response->len, &text, &err);
+	bool readable = code == 0;
+	if (code != GQ_ENOMEM && text.version[0]) {
+		if (code)
+			gq_log(GQ_LOG_WARN, "the journal is not one of ours",
+			       GQ_S("problem", err.msg));
+		journal->read_due = false;
+		take_version(journal, &text);
+		if (journal->mode == MODE_TAKING_OVER)
+			code = read_taking_over(journal, &text, readable, &err);
+		else
+			read_holding(journal, &text, readable);
+	}
+	if (code == GQ_ENOMEM || !text.version[0]) {
+		journal->read_due = true;
+		read_failed(journal, err.msg, 0);
+		return;
+	}
 	proceed(journal);
 }
 
@@ -637,50 +625,40 @@ static void read_now(struct gq_journal *journal)
 
 /* ---- what to do next ---- */
 
-static void refill(struct gq_journal *journal)
-{
-	int64_t now_ns = now(journal);
-
-	journal->tokens +=
-	    (double)(now_ns - journal->tokens_ns) / (double)GQ_NS_PER_S * RATE_BYTES_PER_S;
-	if (journal->tokens > (double)RATE_BYTES_PER_S * BURST_S)
-		journal->tokens = (double)RATE_BYTES_PER_S * BURST_S;
-	journal->tokens_ns = now_ns;
-}
-
-/* When the next write may be sent. */
-static int64_t next_write_ns(struct gq_journal *journal)
-{
-	int64_t at_ns = journal->written_ns + INTERVAL_NS;
-
-	refill(journal);
-	if (journal->tokens < 0) {
-		int64_t full_ns = now(journal) + (int64_t)(-journal->tokens / RATE_BYTES_PER_S *
-							   (double)GQ_NS_PER_S);
-		at_ns = at_ns > full_ns ? at_ns : full_ns;
-	}
-	return at_ns;
-}
-
 static bool wants_write(struct gq_journal *journal)
 {
 	if (journal->mode == MODE_TAKING_OVER || !journal->version[0] || journal->write_due)
 		return true;
-	if (journal->n_attempts || gq_tickets_waiting(journal->tickets))
+	if (journal->attempts.n || gq_tickets_waiting(journal->tickets))
 		return true;
 	return journal->mode == MODE_HOLDING &&
 	       gq_ledger_unseen(journal->options.ledger).version != journal->written_version &&
-	       now(journal) - journal->written_ns >= CLEAN_NS;
+	       now(journal) - journal->pace.written_ns >= CLEAN_NS;
 }
 
 static void end_flush(struct gq_journal *journal)
 {
 	void (*done)(void *arg) = NULL;
 
-	if (journal->mode == MODE_FLUSHING && !gq_tickets_waiting(journal->tickets))
+	if (journal->mode == MODE_FLUSHING && gq_tickets_close_idle(journal->tickets))
 		done = GQ_STEAL(journal->flushed);
 	if (done)
 		done(journal->flushed_arg);
+}
+
+static void on_tick(void *arg);
+
+/* Ticks as long as there is something to look after, and is there when a deadline comes. */
+static void keep_time(struct gq_journal *journal)
+{
+	int64_t deadline_ns = gq_tickets_deadline_ns(journal->tickets);
+	struct gq_err err;
+
+	if (!journal->ticks)
+		journal->ticks =
+		    gq_api_after(journal->options.api, TICK_NS, on_tick, journal, &err) == 0;
+	if (deadline_ns < now(journal) + TICK_NS)
+		wait_until(journal, deadline_ns);
 }
 
 /* Does what is due, one request at a time. */
@@ -692,12 +670,15 @@ static void proceed(struct gq_journal *journal)
 	gq_tickets_expire(journal->tickets);
 	release_grants(journal);
 	end_flush(journal);
-	if (journal->mode == MODE_IDLE || journal->in_flight)
+	if (journal->mode == MODE_IDLE)
 		return;
-	if (!journal->read_due && !wants_write(journal))
+	keep_time(journal);
+	if (journal->in_flight || (!journal->read_due && !wants_write(journal)))
 		return;
-	int64_t at_ns = next_write_ns(journal);
-	if (at_ns > now(journal))
+	int64_t now_ns = now(journal);
+	int64_t at_ns =
+	    journal->read_due ? journal->pace.retry_ns : gq_pace_write_ns(&journal->pace, now_ns);
+	if (at_ns > now_ns)
 		wait_until(journal, at_ns);
 	else if (journal->read_due)
 		read_now(journal);
@@ -713,16 +694,12 @@ static void on_kick(void *arg)
 static void on_tick(void *arg)
 {
 	struct gq_journal *journal = arg;
-	struct gq_err err;
 
 	journal->ticks = false;
 	if (journal->mode == MODE_IDLE)
 		return;
 	trace_ended(journal);
 	proceed(journal);
-	if (journal->mode != MODE_IDLE && !journal->ticks)
-		journal->ticks =
-		    gq_api_after(journal->options.api, TICK_NS, on_tick, journal, &err) == 0;
 }
 
 void gq_journal_commit(struct gq_journal *journal, uint64_t ticket, int64_t deadline_ns,
@@ -730,9 +707,10 @@ void gq_journal_commit(struct gq_journal *journal, uint64_t ticket, int64_t dead
 {
 	struct gq_err err;
 
-	/* a kick that fails is made up for by the next tick */
-	if (gq_tickets_put(journal->tickets, ticket, deadline_ns, done, done_arg))
-		(void)gq_api_after(journal->options.api, 0, on_kick, journal, &err);
+	/* a kick that fails is made up for by the next one or by a tick */
+	if (gq_tickets_put(journal->tickets, ticket, deadline_ns, done, done_arg) &&
+	    gq_api_after(journal->options.api, 0, on_kick, journal, &err))
+		gq_tickets_untold(journal->tickets);
 }
 
 static void reset(struct gq_journal *journal, enum mode mode)
@@ -742,11 +720,15 @@ static void reset(struct gq_journal *journal, enum mode mode)
 	journal->in_flight = false;
 	journal->read_due = false;
 	journal->write_due = false;
-	journal->n_attempts = 0;
+	journal->attempts.n = 0;
+	journal->version[0] = '\0';
+	journal->lost = false;
 	journal->held_until_ns = 0;
 	journal->opened = false;
-	journal->backoff_ns = 0;
 	journal->taken_over = NULL;
+	journal->flushed = NULL;
+	gq_pace_works(&journal->pace);
+	gq_tickets_open(journal->tickets, false);
 	publish(journal);
 	gq_ledger_hold_grants(journal->options.ledger, true);
 	gq_tickets_fail(journal->tickets);
@@ -759,10 +741,7 @@ void gq_journal_take_over(struct gq_journal *journal, void (*done)(void *arg, ui
 	journal->read_due = true;
 	journal->taken_over = done;
 	journal->taken_over_arg = arg;
-	if (journal->ticks)
-		proceed(journal);
-	else
-		on_tick(journal);
+	proceed(journal);
 }
 
 void gq_journal_open(struct gq_journal *journal, bool first_ever)
@@ -770,11 +749,15 @@ void gq_journal_open(struct gq_journal *journal, bool first_ever)
 	if (journal->mode != MODE_HOLDING)
 		return;
 	journal->opened = true;
-	if (journal->lost && !first_ever)
-		hold_for_ttl(journal, "was absent or not readable");
-	else if (!journal->held_until_ns)
+	if (journal->lost && !journal->held_until_ns && !first_ever) {
+		hold_for_ttl(journal, "was absent, not readable, or lost shortly before");
+	} else if (!journal->held_until_ns) {
+		journal->write_due = journal->lost;
+		journal->lost = false;
 		gq_ledger_hold_grants(journal->options.ledger, false);
+	}
 	publish(journal);
+	proceed(journal);
 }
 
 void gq_journal_stop(struct gq_journal *journal)

@@ -47,16 +47,17 @@ void gq_journal_take_over(struct gq_journal *journal, void (*done)(void *arg, ui
 			  void *arg);
 
 /* After a take-over: from now on the ledger grants. If the journal was absent or not understood,
- * what an earlier leader had in it is not known, so nothing is granted for one time to live; unless
- * this is the first leader ever. On the client's thread. */
+ * or says that this happened to an earlier leader shortly before, what was in it is not known, so
+ * nothing is granted for one time to live; unless this is the first leader ever. On the client's
+ * thread. */
 void gq_journal_open(struct gq_journal *journal, bool first_ever);
 
 /* Nothing is written or committed any more; every ticket at hand is aborted, and the ledger grants
  * nothing until the next take-over. On the client's thread. */
 void gq_journal_stop(struct gq_journal *journal);
 
-/* Takes no further tickets; done(arg) once those at hand have their answer. On the client's thread.
- */
+/* Nothing further is granted; done(arg) once the tickets at hand have their answer, and none is
+ * taken any more. On the client's thread. */
 void gq_journal_flush(struct gq_journal *journal, void (*done)(void *arg), void *arg);
 
 /* Commits a ticket, then calls done, on the client's thread, with 0; or with why it could not be

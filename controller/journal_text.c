@@ -1,15 +1,18 @@
 #include "controller/journal_text.h"
 
 #include <json-c/json.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "quota/field.h"
 
 static const struct gq_json_keep metadata_keep[] = {{"resourceVersion", NULL}, {0}};
-static const struct gq_json_keep data_keep[] = {{"format", NULL},       {"holder", NULL},
-						{"epoch", NULL},        {"seq", NULL},
-						{"reservations", NULL}, {0}};
+static const struct gq_json_keep data_keep[] = {{"format", NULL},
+						{"holder", NULL},
+						{"epoch", NULL},
+						{"seq", NULL},
+						{"reservations", NULL},
+						{"held", NULL},
+						{0}};
 const struct gq_json_keep gq_journal_keep[] = {
     {"metadata", metadata_keep}, {"data", data_keep}, {0}};
 
@@ -33,32 +36,33 @@ int gq_journal_text_print(struct gq_buf *out, const char *namespace_,
 		     strlen(text->holder));
 	gq_buf_printf(out, ",\"epoch\":\"%llu\",\"seq\":\"%llu\"", (unsigned long long)text->epoch,
 		      (unsigned long long)text->seq);
+	if (text->held)
+		gq_buf_puts(out, ",\"held\":\"true\"");
 	print_string(out, ",\"reservations\":", text->lines_len ? text->lines : "",
 		     text->lines_len);
 	return gq_buf_puts(out, "}}");
 }
 
-/* Digits alone, and no more than fit. */
+/* Digits alone, and no more than a log line can show and a successor can add to. */
 static bool parse_number(const char *text, uint64_t *ret_number)
 {
-	uint64_t number = 0;
+	int64_t number = 0;
 
 	if (!text[0])
 		return false;
 	for (; *text; text++) {
-		if (*text < '0' || *text > '9' ||
-		    __builtin_mul_overflow(number, (uint64_t)10, &number) ||
-		    __builtin_add_overflow(number, (uint64_t)(*text - '0'), &number))
+		if (*text < '0' || *text > '9' || __builtin_mul_overflow(number, 10, &number) ||
+		    __builtin_add_overflow(number, *text - '0', &number))
 			return false;
 	}
-	*ret_number = number;
-	return true;
+	*ret_number = (uint64_t)number;
+	return number < INT64_MAX;
 }
 
 static int parse_data(const struct gq_field *top, struct gq_journal_text *text, struct gq_err *err)
 {
 	struct gq_field data;
-	const char *format, *epoch, *seq;
+	const char *format, *epoch, *seq, *held;
 	int code = gq_field_object(top, "data", &data, err);
 
 	if (!code)
@@ -73,8 +77,10 @@ static int parse_data(const struct gq_field *top, struct gq_journal_text *text, 
 	if ((code = gq_field_peek(&data, "holder", &text->holder, err)) ||
 	    (code = gq_field_peek(&data, "epoch", &epoch, err)) ||
 	    (code = gq_field_peek(&data, "seq", &seq, err)) ||
+	    (code = gq_field_peek(&data, "held", &held, err)) ||
 	    (code = gq_field_peek(&data, "reservations", &text->lines, err)))
 		return code;
+	text->held = held[0] != '\0';
 	text->lines_len = strlen(text->lines);
 	if (!text->holder[0] || !parse_number(epoch, &text->epoch) ||
 	    !parse_number(seq, &text->seq))
@@ -94,11 +100,17 @@ int gq_journal_text_parse(const char *json, size_t len, struct gq_journal_text *
 		code = gq_field_object(&top, "metadata", &metadata, err);
 	if (!code)
 		code = gq_field_peek(&metadata, "resourceVersion", &ret_text->version, err);
+	if (!code && strlen(ret_text->version) > GQ_JOURNAL_VERSION_MAX_BYTES) {
+		ret_text->version = "";
+		code = gq_fail(err, GQ_EINVALID, "its resourceVersion is too long");
+	}
 	if (!code)
 		code = parse_data(&top, ret_text, err);
 	if (code) {
 		ret_text->holder = ret_text->lines = "";
 		ret_text->lines_len = 0;
+		ret_text->epoch = ret_text->seq = 0;
+		ret_text->held = false;
 	}
 	return code == GQ_ETOOBIG ? GQ_EINVALID : code;
 }

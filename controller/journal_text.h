@@ -1,6 +1,7 @@
 #ifndef GQ_CONTROLLER_JOURNAL_TEXT_H
 #define GQ_CONTROLLER_JOURNAL_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,6 +13,8 @@
 
 #define GQ_JOURNAL_NAME "gpuquota-journal"
 #define GQ_JOURNAL_FORMAT "1"
+/* A longer resourceVersion is not one. */
+#define GQ_JOURNAL_VERSION_MAX_BYTES 255
 
 struct gq_journal_text {
 	const char *holder; /* identity of the leader that wrote it */
@@ -19,6 +22,9 @@ struct gq_journal_text {
 	uint64_t seq;       /* of the write within the term */
 	const char *lines;  /* reservations, a line each (quota/entry.h) */
 	size_t lines_len;
+	/* Reservations may be missing: what an earlier leader wrote was lost, and nothing is
+	 * granted for one time to live. */
+	bool held;
 	const char *version;      /* resourceVersion; "" when it is to be created */
 	struct json_object *root; /* of what was parsed: the strings live in it */
 };

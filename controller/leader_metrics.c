@@ -55,7 +55,7 @@ void gq_leader_metrics_print_journal(struct gq_buf *out, const struct gq_journal
 			 (double)stats->epoch);
 	gq_metric_single(out, "gpuquota_journal_held", "gauge",
 			 "1 while nothing is granted: the journal is not ours, or was lost.",
-			 stats->held);
+			 !stats->holds || stats->held);
 }
 
 void gq_leader_metrics_print_leadership(struct gq_buf *out,

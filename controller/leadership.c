@@ -52,6 +52,7 @@ struct gq_leadership {
 
 	struct gq_lock lock; /* of what follows: what other threads tell */
 	bool started;
+	bool ticks; /* a timer is set for the next tick */
 	bool hand_over;
 	void (*handed_over)(void *arg);
 	void *handed_over_arg;
@@ -61,8 +62,9 @@ struct gq_leadership {
 	bool listed;               /* once at least */
 	int64_t list_begun_ns;     /* of the last list that is complete */
 	bool successor_seen;
-	const char *fenced;   /* why another leader is believed in, or NULL */
-	uint64_t policy_term; /* in which policy_code came; 0 none */
+	const char *fenced;               /* why another leader is believed in, or NULL */
+	struct policy_call *policy_calls; /* the newest first */
+	uint64_t policy_term;             /* in which policy_code came; 0 none */
 	int policy_code;
 	struct gq_leadership_status status;
 };
@@ -70,6 +72,13 @@ struct gq_leadership {
 struct call {
 	struct gq_leadership *leadership;
 	uint64_t term;
+};
+
+/* A question for the policy. The answer to one that was overtaken may never come, or come late, but
+ * not after that to a newer one. */
+struct policy_call {
+	struct call call;
+	struct policy_call *older;
 };
 
 static int64_t now(const struct gq_leadership *leadership)
@@ -102,10 +111,19 @@ int gq_leadership_new(const struct gq_leadership_options *options,
 	return 0;
 }
 
+static void policy_calls_free(struct policy_call *calls)
+{
+	for (struct policy_call *older; calls; calls = older) {
+		older = calls->older;
+		free(calls);
+	}
+}
+
 void gq_leadership_free(struct gq_leadership *leadership)
 {
 	if (!leadership)
 		return;
+	policy_calls_free(leadership->policy_calls);
 	gq_election_free(leadership->election);
 	gq_lock_done(&leadership->lock);
 	free(leadership);
@@ -182,13 +200,18 @@ void gq_leadership_pods_listed(struct gq_leadership *leadership, int64_t begun_n
 static void stop_leading(struct gq_leadership *leadership, enum state state, const char *why)
 {
 	bool led = atomic_exchange(&leadership->leads, false);
+	/* a successor is to come: until it takes the label off, we are the one to answer 503 */
+	bool found = leadership->state == STATE_FLUSHING && leadership->election;
 
 	leadership->term++;
 	leadership->state = state;
 	gq_trace("stop", leadership->epoch, 0, NULL, 0);
 	gq_journal_stop(leadership->options.journal);
 	leadership->options.follow_policy(leadership->options.arg);
-	gq_routing_leave(leadership->options.routing);
+	if (found)
+		gq_routing_rest(leadership->options.routing);
+	else
+		gq_routing_leave(leadership->options.routing);
 	gq_log(GQ_LOG_WARN, "leads no more", GQ_S("why", why));
 	if (led)
 		leadership->options.on_change(leadership->options.arg, false, why);
@@ -202,15 +225,25 @@ void gq_leadership_fenced(struct gq_leadership *leadership, const char *why)
 	wake(leadership);
 }
 
+static void step_down(struct gq_leadership *leadership, const char *why)
+{
+	leadership->pause_until_ns = now(leadership) + FENCED_PAUSE_NS;
+	stop_leading(leadership, STATE_FOLLOWING, why);
+}
+
+static void leave(struct gq_leadership *leadership);
+
 static void step_down_if_fenced(struct gq_leadership *leadership)
 {
 	gq_lock_take(&leadership->lock);
 	const char *why = GQ_STEAL(leadership->fenced);
 	gq_lock_release(&leadership->lock);
-	if (!why || leadership->state < STATE_JOURNAL || leadership->state > STATE_LEADING)
+	if (!why)
 		return;
-	leadership->pause_until_ns = now(leadership) + FENCED_PAUSE_NS;
-	stop_leading(leadership, STATE_FOLLOWING, why);
+	if (leadership->state >= STATE_JOURNAL && leadership->state <= STATE_LEADING)
+		step_down(leadership, why);
+	else if (leadership->state == STATE_FLUSHING)
+		leave(leadership); /* a journal that is not ours has nothing left to flush */
 }
 
 /* ---- taking over ---- */
@@ -309,14 +342,18 @@ static void read_policy(struct gq_leadership *leadership);
 
 static void on_policy(void *arg, int code)
 {
-	struct call *call = arg;
-	struct gq_leadership *leadership = call->leadership;
+	struct policy_call *call = arg;
+	struct gq_leadership *leadership = call->call.leadership;
 
 	gq_lock_take(&leadership->lock);
-	leadership->policy_term = call->term;
+	struct policy_call **at = &leadership->policy_calls;
+	while (*at != call)
+		at = &(*at)->older;
+	*at = NULL;
+	leadership->policy_term = call->call.term;
 	leadership->policy_code = code;
 	gq_lock_release(&leadership->lock);
-	free(call);
+	policy_calls_free(call);
 	wake(leadership);
 }
 
@@ -329,6 +366,8 @@ static void policy_proceed(struct gq_leadership *leadership)
 	gq_lock_release(&leadership->lock);
 	if (done && !code)
 		begin_barrier(leadership);
+	else if (done && code == GQ_ECONFLICT)
+		step_down(leadership, "another replica has written the accepted policy");
 	else if (done)
 		leadership->policy_at_ns = now(leadership) + POLICY_RETRY_NS;
 	else if (leadership->policy_at_ns && now(leadership) >= leadership->policy_at_ns)
@@ -337,12 +376,17 @@ static void policy_proceed(struct gq_leadership *leadership)
 
 static void read_policy(struct gq_leadership *leadership)
 {
-	struct call *call = call_new(leadership);
+	struct policy_call *call = malloc(sizeof *call);
 
 	leadership->policy_at_ns = call ? 0 : now(leadership) + POLICY_RETRY_NS;
-	if (call)
-		leadership->options.lead_policy(leadership->options.arg, leadership->epoch,
-						on_policy, call);
+	if (!call)
+		return;
+	gq_lock_take(&leadership->lock);
+	*call = (struct policy_call){{leadership, leadership->term}, leadership->policy_calls};
+	leadership->policy_calls = call;
+	gq_lock_release(&leadership->lock);
+	leadership->options.lead_policy(leadership->options.arg, leadership->epoch, on_policy,
+					call);
 }
 
 static void on_journal(void *arg, uint64_t epoch)
@@ -460,6 +504,7 @@ static void begin_hand_over(struct gq_leadership *leadership)
 		return;
 	}
 	leadership->state = STATE_FLUSHING;
+	leadership->leaving_ns = now(leadership);
 	atomic_store(&leadership->leads, false);
 	leadership->options.on_change(leadership->options.arg, false, "it was asked to end");
 	gq_journal_flush(leadership->options.journal, on_flushed, leadership);
@@ -500,9 +545,9 @@ void gq_leadership_hand_over(struct gq_leadership *leadership, void (*done)(void
 static void proceed(struct gq_leadership *leadership)
 {
 	gq_lock_take(&leadership->lock);
-	bool hand_over = leadership->hand_over;
+	bool started = leadership->started, hand_over = leadership->hand_over;
 	gq_lock_release(&leadership->lock);
-	if (leadership->state == STATE_ENDED)
+	if (!started || leadership->state == STATE_ENDED)
 		return;
 	step_down_if_fenced(leadership);
 	if (hand_over && leadership->state < STATE_FLUSHING)
@@ -528,6 +573,8 @@ static void proceed(struct gq_leadership *leadership)
 			barrier_proceed(leadership);
 		break;
 	case STATE_FLUSHING:
+		if (now(leadership) - leadership->leaving_ns >= HAND_OVER_MAX_NS)
+			leave(leadership);
 		break;
 	case STATE_LEAVING:
 		leaving_proceed(leadership);
@@ -537,25 +584,46 @@ static void proceed(struct gq_leadership *leadership)
 	}
 }
 
-static void on_tick(void *arg)
-{
-	struct gq_leadership *leadership = arg;
-	struct gq_err err;
+static void on_tick(void *arg);
 
-	proceed(leadership);
-	if (leadership->state != STATE_ENDED &&
-	    gq_api_after(leadership->options.api, TICK_NS, on_tick, leadership, &err))
-		gq_log(GQ_LOG_ERROR, "the election can't go on", GQ_S("problem", err.msg));
-}
-
-void gq_leadership_start(struct gq_leadership *leadership)
+/* Sets the timer for the next tick, unless there is one. */
+static void tick_in(struct gq_leadership *leadership, int64_t delay_ns)
 {
 	struct gq_err err;
 
 	gq_lock_take(&leadership->lock);
-	bool started = leadership->started;
+	bool set = leadership->started && !leadership->ticks;
+	leadership->ticks = leadership->ticks || set;
+	gq_lock_release(&leadership->lock);
+	if (!set || !gq_api_after(leadership->options.api, delay_ns, on_tick, leadership, &err))
+		return;
+	gq_log(GQ_LOG_ERROR, "the election does not go on for now", GQ_S("problem", err.msg));
+	gq_lock_take(&leadership->lock);
+	leadership->ticks = false;
+	gq_lock_release(&leadership->lock);
+}
+
+static void on_tick(void *arg)
+{
+	struct gq_leadership *leadership = arg;
+
+	gq_lock_take(&leadership->lock);
+	leadership->ticks = false;
+	gq_lock_release(&leadership->lock);
+	proceed(leadership);
+	if (leadership->state != STATE_ENDED)
+		tick_in(leadership, TICK_NS);
+}
+
+void gq_leadership_start(struct gq_leadership *leadership)
+{
+	gq_lock_take(&leadership->lock);
 	leadership->started = true;
 	gq_lock_release(&leadership->lock);
-	if (!started && gq_api_after(leadership->options.api, 0, on_tick, leadership, &err))
-		gq_log(GQ_LOG_ERROR, "the election can't start", GQ_S("problem", err.msg));
+	tick_in(leadership, 0);
+}
+
+void gq_leadership_tick(struct gq_leadership *leadership)
+{
+	tick_in(leadership, 0);
 }

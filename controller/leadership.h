@@ -31,7 +31,8 @@ struct gq_leadership_options {
 	const char *identity;
 	bool elect; /* by the Lease; false: this is the only replica */
 	/* The journal is ours, with this epoch: makes the accepted policy ours, too, then calls
-	 * done, on any thread. A failure is tried again. */
+	 * done, on any thread. GQ_ECONFLICT: another leader has it; any other failure is tried
+	 * again. Not called, or in vain, when it was overtaken by follow_policy or a later call. */
 	void (*lead_policy)(void *arg, uint64_t epoch, void (*done)(void *done_arg, int code),
 			    void *done_arg);
 	/* After that: whether no policy was ever accepted here, so that nobody can have granted
@@ -56,11 +57,16 @@ GQ_DEFINE_CLEANUP(gq_cleanup_leadership, struct gq_leadership, gq_leadership_fre
  * better let another lead. Any thread; once. */
 void gq_leadership_start(struct gq_leadership *leadership);
 
+/* Goes on with what is due. Only needed where memory was short even for a timer: call it now and
+ * then. Any thread. */
+void gq_leadership_tick(struct gq_leadership *leadership);
+
 /* Whether requests are answered here. Any thread; lock-free. */
 bool gq_leadership_leads(const struct gq_leadership *leadership);
 
 /* Hands over for good: stops granting, has the journal flushed, gives the Lease up, and waits until
- * a successor's label is seen, or ten seconds. Then done(arg). Any thread; once. */
+ * a successor's label is seen, or ten seconds. Then done(arg). A replica that does not lead, nor is
+ * about to, waits for nobody. Any thread; once. */
 void gq_leadership_hand_over(struct gq_leadership *leadership, void (*done)(void *arg), void *arg);
 
 /* For the feed; on the informer's thread. */

@@ -9,7 +9,7 @@
 static const char usage_text[] =
     "gpuquota " GQ_VERSION ": quotas of GPU models for tenants of a Kubernetes cluster\n"
     "\n"
-    "  gpuquota serve --tls-cert FILE --tls-key FILE --leader-elect=false\n"
+    "  gpuquota serve --tls-cert FILE --tls-key FILE [--leader-elect=BOOL]\n"
     "      [--kubeconfig FILE] [--namespace NS] [--listen ADDR:PORT]\n"
     "      [--metrics-listen ADDR:PORT] [--identity NAME] [--reservation-ttl SECONDS]\n"
     "      [--log-level debug|info|warn|error] [--log-format text|json]\n"
@@ -20,7 +20,8 @@ static const char usage_text[] =
     "  gpuquota version\n"
     "  gpuquota help\n"
     "\n"
-    "Defaults: namespace gpuquota-system, :9443, metrics on :9402, reservations 60 s, info, text.\n"
+    "Defaults: namespace gpuquota-system, :9443, metrics on :9402, leader election on (identity:\n"
+    "$HOSTNAME, the pod's name), reservations 60 s, info, text.\n"
     "The API server is that of --kubeconfig, else $KUBECONFIG, else of the pod it runs in; for\n"
     "usage, else of ~/.kube/config.\n";
 

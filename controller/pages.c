@@ -168,13 +168,14 @@ static void metrics(struct gq_pages *pages, struct gq_request *request)
 	struct gq_policy_status policy;
 
 	/* one opinion only: the leader's */
-	if (gq_leadership_leads(pages->leadership))
+	if (gq_leadership_leads(pages->leadership)) {
 		out.code = gq_ledger_usage(pages->ledger, gq_clock_mono_ns(pages->clock),
 					   gq_clock_wall_s(pages->clock), &usage, NULL);
+		gq_metrics_print_usage(&out, &usage);
+	}
 	gq_admission_stats(pages->admission, &reviews);
 	gq_server_stats(pages->server, &server);
 	gq_policy_source_status(pages->policy, &policy);
-	gq_metrics_print_usage(&out, &usage);
 	gq_metrics_print_reviews(&out, &reviews);
 	print_policy(&out, &policy);
 	print_watches(&out, pages->informer);

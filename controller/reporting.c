@@ -36,7 +36,7 @@ struct gq_reporting {
 	/* The thread that ticks. */
 	int64_t look_ns;
 	int64_t recount_ns;
-	unsigned recounts_begun;
+	unsigned periodic; /* recounts that nobody asked for */
 	struct told *told;
 	size_t n_told;
 
@@ -157,15 +157,24 @@ static int gather(void *arg, struct gq_status_facts *ret_facts, struct gq_err *e
 /* Nobody waits longer for an answer; a new leader finds requests that others have answered. */
 #define REQUEST_MAX_S 90
 
+/* `gpuquota usage` asks with the Unix time in nanoseconds. -1: what others wrote has none. */
+static int64_t asked_s(const char *request)
+{
+	size_t digits = strspn(request, "0123456789");
+
+	if (request[digits] || digits != 19)
+		return -1;
+	return (int64_t)(strtoull(request, NULL, 10) / (uint64_t)GQ_NS_PER_S);
+}
+
 static bool request_is_open(struct gq_reporting *reporting)
 {
 	gq_lock_take(&reporting->lock);
 	bool open = reporting->wanted[0] && strcmp(reporting->wanted, reporting->last.request) != 0;
-	uint64_t asked_ns = strtoull(reporting->wanted, NULL, 10);
+	int64_t since_s = asked_s(reporting->wanted);
 	gq_lock_release(&reporting->lock);
 	int64_t now_s = gq_clock_wall_s(reporting->options.clock);
-	int64_t asked_s = (int64_t)(asked_ns / (uint64_t)GQ_NS_PER_S);
-	return open && (asked_ns == 0 || now_s - asked_s <= REQUEST_MAX_S);
+	return open && (since_s < 0 || now_s - since_s <= REQUEST_MAX_S);
 }
 
 static void note_drift(const struct gq_reporting *reporting, const struct gq_recount_result *result)
@@ -195,7 +204,9 @@ static void on_recounted(void *arg, const struct gq_recount_result *result)
 
 	if (result->code)
 		gq_log(GQ_LOG_ERROR, "the recount failed", GQ_S("problem", result->problem));
-	note_drift(reporting, result);
+	/* that of a follower's ledger is in its log */
+	if (atomic_load(&reporting->leads))
+		note_drift(reporting, result);
 	gq_lock_take(&reporting->lock);
 	reporting->running = false;
 	reporting->recounts++;
@@ -220,10 +231,13 @@ static void recount_if_due(struct gq_reporting *reporting, int64_t now_ns)
 	gq_lock_release(&reporting->lock);
 	if (!start)
 		return;
-	reporting->recount_ns = now_ns + RECOUNT_EVERY_NS;
-	bool list = asked || ++reporting->recounts_begun % LIST_EVERY == 0;
-	if (gq_recounter_start(reporting->recounter, list, on_recounted, reporting))
+	bool list = asked || (reporting->periodic + 1) % LIST_EVERY == 0;
+	if (gq_recounter_start(reporting->recounter, list, on_recounted, reporting)) {
+		reporting->recount_ns = now_ns + RECOUNT_EVERY_NS;
+		reporting->periodic += !asked;
 		return;
+	}
+	/* the last one is not quite over: at the next tick */
 	gq_lock_take(&reporting->lock);
 	reporting->running = false;
 	gq_lock_release(&reporting->lock);
@@ -297,18 +311,25 @@ static bool is_news(struct gq_reporting *reporting, const char *name, const char
 	return true;
 }
 
+static struct gq_limit_note limit_note(const struct gq_usage_tenant *tenant,
+				       const struct gq_usage_limit *limit, bool memory)
+{
+	struct gq_amount held = gq_amount_add(gq_usage_used(limit), limit->used[GQ_STATE_RESERVED]);
+
+	return (struct gq_limit_note){.tenant = tenant->name,
+				      .class_name = limit->class_name,
+				      .memory = memory,
+				      .held = memory ? held.memory_mib : held.shares,
+				      .limit =
+					  memory ? limit->most.memory_mib : limit->most.shares};
+}
+
 static void tell_over(struct gq_reporting *reporting, const struct gq_usage_tenant *tenant,
 		      const struct gq_usage_limit *limit, bool memory)
 {
-	struct gq_amount held = gq_amount_add(gq_usage_used(limit), limit->used[GQ_STATE_RESERVED]);
 	char text[GQ_USAGE_HOLDERS_MAX][600];
 	const char *pods[GQ_USAGE_HOLDERS_MAX];
-	struct gq_limit_note note = {.tenant = tenant->name,
-				     .class_name = limit->class_name,
-				     .memory = memory,
-				     .held = memory ? held.memory_mib : held.shares,
-				     .limit = memory ? limit->most.memory_mib : limit->most.shares,
-				     .pods = pods};
+	struct gq_limit_note note = limit_note(tenant, limit, memory);
 
 	if (!is_news(reporting, tenant->name, limit->class_name, memory))
 		return;
@@ -324,12 +345,33 @@ static void tell_over(struct gq_reporting *reporting, const struct gq_usage_tena
 			pods[note.n_pods] = text[note.n_pods];
 			note.n_pods++;
 		}
+		if (unasked)
+			note.n_unasked = note.n_pods;
 	}
+	note.pods = pods;
+	if (note.n_pods == GQ_USAGE_HOLDERS_MAX)
+		note.n_pods = limit->pods;
 	gq_note_tenant_over(reporting->options.notes, &note);
 }
 
+/* Of a limit that was passed and is no more, unless it is none any more. */
+static void tell_within(const struct gq_reporting *reporting, const struct gq_usage *usage,
+			const struct told *told)
+{
+	for (size_t t = 0; t < usage->n_tenants; t++) {
+		const struct gq_usage_tenant *tenant = &usage->tenants[t];
+		for (size_t l = 0; l < tenant->n_limits; l++) {
+			struct gq_limit_note note =
+			    limit_note(tenant, &tenant->limits[l], told->memory);
+			if (told_is(told, tenant->name, note.class_name, told->memory) &&
+			    note.limit != GQ_UNLIMITED)
+				gq_note_tenant_within(reporting->options.notes, &note);
+		}
+	}
+}
+
 /* What was so and is no more. */
-static void tell_ended(struct gq_reporting *reporting)
+static void tell_ended(struct gq_reporting *reporting, const struct gq_usage *usage)
 {
 	size_t n = 0;
 
@@ -340,11 +382,7 @@ static void tell_ended(struct gq_reporting *reporting)
 			continue;
 		}
 		if (told->class_name)
-			gq_note_tenant_within(
-			    reporting->options.notes,
-			    &(struct gq_limit_note){.tenant = told->name,
-						    .class_name = told->class_name,
-						    .memory = told->memory});
+			tell_within(reporting, usage, told);
 		told_done(told);
 	}
 	reporting->n_told = n;
@@ -380,7 +418,7 @@ static void look_at_tenants(struct gq_reporting *reporting)
 			gq_note_namespace_ambiguous(options->notes, one->namespace_, one->first,
 						    one->second);
 	}
-	tell_ended(reporting);
+	tell_ended(reporting, &usage);
 }
 
 void gq_reporting_tick(struct gq_reporting *reporting, int64_t now_ns)

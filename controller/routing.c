@@ -356,6 +356,14 @@ void gq_routing_take(struct gq_routing *routing)
 	ask(routing, true);
 }
 
+void gq_routing_rest(struct gq_routing *routing)
+{
+	gq_lock_take(&routing->lock);
+	routing->wanted = false;
+	routing->generation++;
+	gq_lock_release(&routing->lock);
+}
+
 /* ---- the barrier ---- */
 
 struct barrier {

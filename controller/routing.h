@@ -34,6 +34,9 @@ GQ_DEFINE_CLEANUP(gq_cleanup_routing, struct gq_routing, gq_routing_free);
  * only: two pods with the label are better than none. Any thread, no lock of rank LEAF held. */
 void gq_routing_leave(struct gq_routing *routing);
 void gq_routing_take(struct gq_routing *routing);
+/* From now on the label is left as it is, until leave or take is called: who hands over is to be
+ * found, and to answer 503, until a successor takes the label off. As the two. */
+void gq_routing_rest(struct gq_routing *routing);
 
 /* Goes on with what is due. Only needed where memory was short even for a timer: call it now and
  * then. Any thread, no lock of rank LEAF held. */

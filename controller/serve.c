@@ -541,6 +541,7 @@ static void tick(struct serve *serve, unsigned count)
 	int64_t now_ns = gq_clock_mono_ns(&gq_clock_real);
 
 	gq_store_probe(serve->store);
+	gq_leadership_tick(serve->leadership);
 	gq_routing_tick(serve->routing);
 	follow_watch(serve, now_ns);
 	gq_policy_source_work(serve->policy);

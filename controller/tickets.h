@@ -19,12 +19,16 @@ void gq_tickets_free(struct gq_tickets *tickets);
 GQ_DEFINE_CLEANUP(gq_cleanup_tickets, struct gq_tickets, gq_tickets_free);
 
 /* Any thread. done(done_arg, code) is called exactly once, here or later on the journal's thread: 0
- * committed, GQ_EIO not, or not by deadline_ns; GQ_ENOMEM. Returns whether the journal's thread has
- * to be told that there is something to take. */
+ * committed, GQ_EIO not, or not by deadline_ns, or the ticket was not open any more; GQ_ENOMEM.
+ * Returns whether the journal's thread has to be told that there is something to take. */
 bool gq_tickets_put(struct gq_tickets *tickets, uint64_t ticket, int64_t deadline_ns,
 		    void (*done)(void *done_arg, int code), void *done_arg);
+/* It could not be told: the next one that is put says so again. Any thread. */
+void gq_tickets_untold(struct gq_tickets *tickets);
 /* Whether tickets are taken; not at first. Any thread. */
 void gq_tickets_open(struct gq_tickets *tickets, bool open);
+/* Takes none any more, if nobody waits. Returns whether nobody does. Any thread. */
+bool gq_tickets_close_idle(struct gq_tickets *tickets);
 
 /* The rest on the journal's thread, with no lock held. */
 
@@ -32,6 +36,8 @@ void gq_tickets_open(struct gq_tickets *tickets, bool open);
 void gq_tickets_take(struct gq_tickets *tickets);
 /* Fails those whose time is up. */
 void gq_tickets_expire(struct gq_tickets *tickets);
+/* When the first one's time is up; INT64_MAX: nobody waits. */
+int64_t gq_tickets_deadline_ns(const struct gq_tickets *tickets);
 bool gq_tickets_waiting(const struct gq_tickets *tickets);
 /* Those that are in no write yet are in write seq. */
 void gq_tickets_mark(struct gq_tickets *tickets, uint64_t seq);

@@ -29,49 +29,106 @@ tool=build/release/gq-match-condition
   jq -r '.webhooks[] | select(.name == "quota.gpuquota.io").matchConditions[0].expression') == "$("$tool")" ]] ||
   die "the matchCondition of quota.gpuquota.io is not what the source says"
 
-# What the program may do, as the API server understands it.
-may() {
-  local want=$1 answer
+# only "VERBS" RESOURCE [FLAG…]: $who may do that with it and nothing else, as the API server
+# understands it.
+only() {
+  local allowed=" $1 " verb want answer
   shift
-  answer=$(kubectl auth can-i --as=system:serviceaccount:gpuquota-system:gpuquota "$@" 2>/dev/null || true)
-  [[ $answer == "$want" ]] || die "may gpuquota $*? want $want, got $answer"
+  for verb in get list watch create update patch delete deletecollection; do
+    want=no
+    [[ $allowed != *" $verb "* ]] || want=yes
+    answer=$(kubectl auth can-i --as="$who" "$verb" "$@" 2>/dev/null || true)
+    [[ $answer == "$want" ]] || die "may $who $verb $*? want $want, got $answer"
+  done
 }
+ours=(-n gpuquota-system)
+
+who=system:serviceaccount:gpuquota-system:gpuquota
 for resource in pods nodes namespaces; do
-  for verb in get list watch; do
-    may yes "$verb" "$resource" --all-namespaces
-  done
-  for verb in create update patch delete; do
-    may no "$verb" "$resource" --all-namespaces
-  done
+  only "get list watch" "$resource" --all-namespaces
 done
 for resource in resourceclaims resourceclaimtemplates deviceclasses; do
-  may yes get "$resource.resource.k8s.io" --all-namespaces
-  may no list "$resource.resource.k8s.io" --all-namespaces
+  only get "$resource.resource.k8s.io" --all-namespaces
 done
-for verb in create patch; do
-  may yes "$verb" events.events.k8s.io --all-namespaces
+only "create patch" events.events.k8s.io --all-namespaces
+only "" events --all-namespaces # there an Event's words could be changed
+for resource in secrets configmaps leases.coordination.k8s.io validatingwebhookconfigurations; do
+  only "" "$resource" --all-namespaces
 done
-for verb in get list update delete; do
-  may no "$verb" events.events.k8s.io --all-namespaces
-done
-may no patch events --all-namespaces # there an Event's words could be changed
-may yes watch configmaps/gpuquota-policy -n gpuquota-system
-may yes patch configmaps/gpuquota-status -n gpuquota-system
-may yes create configmaps -n gpuquota-system
-may no update configmaps/gpuquota-status -n gpuquota-system
-may no get configmaps -n gpuquota-system
-may no update configmaps/gpuquota-policy -n gpuquota-system
-may yes watch configmaps/gpuquota-policy-accepted -n gpuquota-system
-may yes update configmaps/gpuquota-policy-accepted -n gpuquota-system
-may no delete configmaps/gpuquota-policy-accepted -n gpuquota-system
-may yes create configmaps -n gpuquota-system
-may no get secrets -n gpuquota-system
-may no get leases.coordination.k8s.io -n gpuquota-system
+# A creation has no name to be allowed by.
+only create configmaps "${ours[@]}"
+only "create get list watch" configmaps/gpuquota-policy "${ours[@]}"
+only "create get list watch update" configmaps/gpuquota-policy-accepted "${ours[@]}"
+only "create get update" configmaps/gpuquota-journal "${ours[@]}"
+only "create list watch patch" configmaps/gpuquota-status "${ours[@]}"
+only create leases.coordination.k8s.io "${ours[@]}"
+only "create get update" leases.coordination.k8s.io/gpuquota "${ours[@]}"
+only "get list watch patch" pods "${ours[@]}"
+only "" pods --subresource=status "${ours[@]}"
+only "" pods --subresource=exec "${ours[@]}"
+only "" secrets "${ours[@]}"
+only "" deployments.apps "${ours[@]}"
+
+who=somebody-who-looks
+kubectl "${ours[@]}" create rolebinding looks --clusterrole=gpuquota-reader --user="$who"
+only "get list watch" configmaps/gpuquota-policy "${ours[@]}"
+only "get list watch" configmaps/gpuquota-status "${ours[@]}"
+only "" configmaps/gpuquota-journal "${ours[@]}"
+only "" configmaps "${ours[@]}"
+only "" leases.coordination.k8s.io/gpuquota "${ours[@]}"
+only get services/gpuquota:metrics --subresource=proxy "${ours[@]}"
+only "" services/gpuquota-metrics:metrics --subresource=proxy "${ours[@]}"
+
+who=somebody-who-recounts
+kubectl "${ours[@]}" create rolebinding recounts --clusterrole=gpuquota-operator --user="$who"
+only "get patch" configmaps/gpuquota-status "${ours[@]}"
+only "" configmaps/gpuquota-policy "${ours[@]}"
+only "" configmaps/gpuquota-policy-accepted "${ours[@]}"
+
+# Our own requests have a queue of their own: the flow schema that one of the service account meets.
+queued() {
+  local met
+  met=$({ kubectl --as=system:serviceaccount:gpuquota-system:gpuquota \
+    --as-group=system:serviceaccounts --as-group=system:authenticated -v=8 "$@" 2>&1 || true; } |
+    sed -n 's/.*[Xx]-[Kk]ubernetes-[Pp]f-[Ff]lowschema-[Uu]id: *//p')
+  [[ $met == "$schema" ]] || die "kubectl $* meets the flow schema ${met:-(none)}, not $schema"
+}
+schema=$(kubectl get flowschema gpuquota -o 'jsonpath={.metadata.uid}')
+namespace=/api/v1/namespaces/gpuquota-system
+lease=/apis/coordination.k8s.io/v1/namespaces/gpuquota-system/leases/gpuquota
+queued get --raw '/api/v1/pods?limit=1'
+queued get --raw /api/v1/namespaces/default/pods/nobody
+queued get --raw "$namespace/configmaps/gpuquota-policy"
+queued get --raw "$lease"
+kubectl create --dry-run=client -f manifests/journal.yaml -o json >"$dir/journal.json"
+queued create --raw "$namespace/configmaps?dryRun=All" -f "$dir/journal.json"
+queued replace --raw "$namespace/configmaps/gpuquota-journal?dryRun=All" -f "$dir/journal.json"
 
 for ((i = 0; i < 100; i++)); do
   ! kubectl -n gpuquota-system rollout status deployment/gpuquota --timeout=1s >/dev/null 2>&1 || break
 done
 kubectl -n gpuquota-system rollout status deployment/gpuquota --timeout=1s # Pod Security let it pass
+
+# The Service leads to the pod that has the leader's label, the metrics to every pod.
+reached() {
+  kubectl "${ours[@]}" get endpointslices -l "kubernetes.io/service-name=$1" \
+    -o 'jsonpath={range .items[*].endpoints[*]}{.targetRef.name}{"\n"}{end}' | sort -u
+}
+reaches() {
+  local service=$1 want=$2 i
+  for ((i = 0; i < 100; i++)); do
+    [[ $(reached "$service") != "$want" ]] || return 0
+    sleep 0.1
+  done
+  die "Service $service reaches $(reached "$service"), not $want"
+}
+pods=$(kubectl "${ours[@]}" get pods -o 'jsonpath={range .items[*]}{.metadata.name}{"\n"}{end}' | sort -u)
+[[ $(wc -l <<<"$pods") == 2 ]] || die "the pods are $pods, not two"
+reaches gpuquota-metrics "$pods"
+reaches gpuquota ""
+leader=${pods%%$'\n'*}
+kubectl "${ours[@]}" label pod "$leader" gpuquota.io/leader=true
+reaches gpuquota "$leader"
 
 hack/make-certs.sh
 bundle=$(kubectl get validatingwebhookconfiguration gpuquota -o 'jsonpath={.webhooks[0].clientConfig.caBundle}')

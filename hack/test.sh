@@ -138,6 +138,7 @@ if [[ -z $pattern ]]; then
   stage "style" hack/check-style.sh
   stage "format" hack/format.sh --check
   stage "layers" hack/check-layers.sh
+  stage "model" hack/check-model.sh
 fi
 stage "build release" build release
 [[ -n $pattern ]] || stage "manifests match the source" hack/generate-manifests.sh --check

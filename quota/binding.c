@@ -79,9 +79,22 @@ struct bind_result {
 	struct gq_node_snapshot *snapshot;
 	int tenant;
 	enum gq_room room;
-	bool wait; /* something about the pod is being stored: ask again */
+	bool wait;    /* something about the pod is being stored: ask again */
+	bool too_big; /* for a line of the journal */
 	uint64_t ticket;
 };
+
+/* The line keeps who asked for the pod, where it was not seen yet. 0 or GQ_ENOMEM, GQ_ETOOBIG,
+ * GQ_EINVALID: no node can have such a name. */
+static int print_line(const struct gq_charge *charge, const char *node, struct gq_buf *line)
+{
+	struct gq_entry old GQ_CLEANUP(gq_entry_done) = {0};
+	struct gq_err err;
+
+	if (charge->entry && gq_entry_decode(charge->entry, charge->entry_len, &old, &err))
+		return GQ_ENOMEM;
+	return gq_entry_print(line, charge->pod, old.user, node);
+}
 
 /* Charges the class of the node besides, until the pod is seen there. What that adds must be in the
  * journal before the answer: the pod may be bound by it long after we are gone. */
@@ -93,25 +106,29 @@ static int bind_charge(struct gq_ledger *ledger, const struct gq_binding *bindin
 	int code = 0;
 
 	if (adds) {
-		if (gq_entry_print(&line, charge->pod, "", binding->node))
-			return GQ_ENOMEM;
+		code = print_line(charge, binding->node, &line);
+		result->too_big = code == GQ_ETOOBIG;
+		if (code == GQ_EINVALID)
+			result->room = GQ_ROOM_HELD;
+		if (code)
+			return code == GQ_ENOMEM ? code : 0;
 		result->room =
 		    gq_unseen_room(ledger, charge->slot->ns, gq_unseen_cost(line.data, line.len));
 		if (result->room != GQ_ROOM)
 			return 0;
 	}
+	if (adds && gq_reserve_set_ticket(ledger, charge, false))
+		return GQ_ENOMEM;
 	code = gq_reserve_bind(ledger, charge, binding->node, binding->now_ns);
-	if (!code && adds) {
-		code = gq_unseen_add(ledger, charge, line.data, line.len);
-		if (!code)
-			code = gq_reserve_set_ticket(ledger, charge, false);
-		charge->entry_binds = !code;
-		result->ticket = charge->ticket;
-		if (code)
-			(void)gq_reserve_unbind(ledger, charge, binding->now_ns);
-	}
-	if (code)
+	if (code) {
+		gq_reserve_close_ticket(ledger, charge);
 		return code;
+	}
+	if (adds) {
+		gq_unseen_add(ledger, charge, &line);
+		charge->entry_binds = true;
+		result->ticket = charge->ticket;
+	}
 	gq_charge_admit(ledger, charge, node_parts);
 	gq_reserve_wait(ledger, charge, binding->now_ns);
 	return 0;
@@ -169,6 +186,9 @@ int gq_decide_binding(struct gq_ledger *ledger, const struct gq_binding *binding
 		code = gq_fail(err, GQ_ENOMEM, "out of memory while deciding a binding");
 	} else if (result.wait) {
 		gq_verdict_wait(verdict, STORE_WAIT_NS);
+	} else if (result.too_big) {
+		gq_explain_too_big(&verdict->message);
+		gq_verdict_answer(verdict, GQ_VERDICT_DENY, GQ_REASON_UNSUPPORTED);
 	} else if (result.room != GQ_ROOM) {
 		/* Refused, since the API server would let an unanswered binding pass. */
 		gq_verdict_no_room(verdict, result.room);

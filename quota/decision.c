@@ -334,8 +334,7 @@ static int charge_make(struct gq_ledger *ledger, struct proposal *proposal, uint
 	gq_charge_admit(ledger, charge, parts);
 	if (gq_makers_set(ledger, charge, proposal->makers) ||
 	    gq_reserve_set_ticket(ledger, charge, true) ||
-	    gq_reserve_set_request(ledger, charge, create->request_uid) ||
-	    gq_unseen_add(ledger, charge, proposal->entry.data, proposal->entry.len))
+	    gq_reserve_set_request(ledger, charge, create->request_uid))
 		goto fail;
 	gq_ledger_uncount(ledger, charge->slot, create->now_ns);
 	int code = 0;
@@ -347,6 +346,7 @@ static int charge_make(struct gq_ledger *ledger, struct proposal *proposal, uint
 	gq_ledger_count(ledger, charge->slot, create->now_ns);
 	if (code)
 		goto fail;
+	gq_unseen_add(ledger, charge, &proposal->entry);
 	*ret_ticket = charge->ticket;
 	return 0;
 fail:

@@ -413,6 +413,8 @@ void gq_charge_admit_parts(const struct gq_ledger *ledger, struct gq_charge *cha
 {
 	const struct gq_book *const books[] = {ledger->cur, ledger->next};
 
+	if (!ledger->synced || !(ledger->cur || ledger->next))
+		return;
 	for (size_t b = 0; b < 2; b++) {
 		const struct gq_parts *parts = books[b] ? &charge->parts[books[b]->bank] : NULL;
 		for (size_t i = 0; parts && i < parts->n; i++)
@@ -494,6 +496,8 @@ int gq_ledger_pod_update(struct gq_ledger *ledger, const struct gq_pod *pod, int
 	gq_ledger_count(ledger, charge->slot, now_ns);
 	if (code && fresh)
 		gq_ledger_charge_remove(ledger, charge, now_ns);
+	else if (!code && !charge->admitted_known)
+		gq_charge_admit_parts(ledger, charge);
 	return code;
 }
 
@@ -511,8 +515,6 @@ void gq_ledger_charge_watched(struct gq_ledger *ledger, struct gq_charge *charge
 		charge->unasked = was_unasked(ledger, charge);
 	charge->list_epoch = ledger->epoch[GQ_PODS];
 	charge->watched = true;
-	if (ledger->synced && ledger->cur && !charge->admitted_known)
-		gq_charge_admit_parts(ledger, charge);
 	gq_reserve_settle(ledger, charge, now_ns);
 }
 

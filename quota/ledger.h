@@ -160,8 +160,9 @@ void gq_ledger_verify_end(struct gq_ledger *ledger);
  * holds what gq_ledger_unseen_print() gave after that, and the ticket was committed.
  *
  * The write that holds the ticket's charge succeeded: proposed becomes reserved, and its time to
- * live starts. A ticket whose pod was seen meanwhile is fine. */
-void gq_ledger_commit(struct gq_ledger *ledger, uint64_t ticket, int64_t now_ns);
+ * live starts. Returns whether the ticket was open: it is not when it was aborted or committed
+ * before, or its pod was seen meanwhile. */
+bool gq_ledger_commit(struct gq_ledger *ledger, uint64_t ticket, int64_t now_ns);
 /* It failed: what was proposed is taken back, if its pod was not seen meanwhile. */
 void gq_ledger_abort(struct gq_ledger *ledger, uint64_t ticket, int64_t now_ns);
 /* The UID of the pod that an open ticket is about. Returns whether there is one. */

@@ -357,7 +357,8 @@ int gq_ledger_pod_update(struct gq_ledger *ledger, const struct gq_pod *pod, int
 /* Notes, under every book, that the charge was allowed for these classes of the one in force. */
 void gq_charge_admit(const struct gq_ledger *ledger, struct gq_charge *charge,
 		     const struct gq_parts *parts);
-/* The same for whatever it is charged for now. */
+/* The same for whatever it is charged for now. Does nothing before anything can be decided: then
+ * all that is there is taken together, once that is so. */
 void gq_charge_admit_parts(const struct gq_ledger *ledger, struct gq_charge *charge);
 
 /* ---- rebuild.c ---- */
@@ -410,6 +411,7 @@ int gq_reserve_bind(struct gq_ledger *ledger, struct gq_charge *charge, const ch
 int gq_reserve_unbind(struct gq_ledger *ledger, struct gq_charge *charge, int64_t now_ns);
 /* proposed: it is of the charge's creation, which an abort takes back whole. */
 int gq_reserve_set_ticket(struct gq_ledger *ledger, struct gq_charge *charge, bool proposed);
+void gq_reserve_close_ticket(struct gq_ledger *ledger, struct gq_charge *charge);
 int gq_reserve_set_request(struct gq_ledger *ledger, struct gq_charge *charge, const char *uid);
 
 /* ---- unseen.c ---- */
@@ -426,9 +428,9 @@ enum gq_room gq_unseen_room(const struct gq_ledger *ledger, const struct gq_ns *
 int gq_unseen_init(struct gq_ledger *ledger, bool note_ended);
 /* What a line costs in the journal, which is JSON in a string of JSON. */
 size_t gq_unseen_cost(const char *line, size_t len);
-/* The journal must hold the charge from now on, by this line, which is copied; it takes the place
- * of an earlier one. 0 or GQ_ENOMEM. */
-int gq_unseen_add(struct gq_ledger *ledger, struct gq_charge *charge, const char *line, size_t len);
+/* The journal must hold the charge from now on, by this line, which is taken out of its buffer; it
+ * takes the place of an earlier one. */
+void gq_unseen_add(struct gq_ledger *ledger, struct gq_charge *charge, struct gq_buf *line);
 /* It need not any more. */
 void gq_unseen_remove(struct gq_ledger *ledger, struct gq_charge *charge);
 /* Tells whoever asked for it that the reservation is over. */
@@ -454,6 +456,8 @@ void gq_makers_done(struct gq_maker_key (*makers)[GQ_MAKERS]);
 /* Files the charge under those who made the attempt. 0 or GQ_ENOMEM. */
 int gq_makers_set(struct gq_ledger *ledger, struct gq_charge *charge,
 		  const struct gq_maker_key makers[GQ_MAKERS]);
+/* It was answered, perhaps again: the youngest attempt now. */
+void gq_makers_answered(struct gq_charge *charge);
 /* Its pod was seen, or will never be. */
 void gq_makers_leave(struct gq_ledger *ledger, struct gq_charge *charge);
 

@@ -111,6 +111,17 @@ int gq_makers_set(struct gq_ledger *ledger, struct gq_charge *charge,
 	return 0;
 }
 
+void gq_makers_answered(struct gq_charge *charge)
+{
+	for (int m = 0; m < GQ_MAKERS; m++) {
+		struct gq_attempt *attempt = &charge->attempts[m];
+		if (!attempt->owner)
+			continue;
+		gq_list_remove(&attempt->in_owner);
+		gq_list_append(&attempt->owner->attempts, &attempt->in_owner);
+	}
+}
+
 struct gq_attempts gq_makers_attempts(struct gq_ledger *ledger, const char *key, int64_t now_ns)
 {
 	const struct gq_owner_attempts *owner = gq_map_get(ledger->owners, key, strlen(key));

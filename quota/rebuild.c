@@ -300,8 +300,7 @@ static int visit_count_next(struct gq_ledger *ledger, struct gq_slot *slot, int6
 		gq_parts_done(&charge->parts[bank]);
 		charge->parts[bank] = fresh;
 		carry_admitted(ledger, charge);
-		/* the first policy: nothing was decided before */
-		if (ledger->synced && !ledger->cur && !charge->admitted_known)
+		if (!ledger->cur) /* nothing was decided before */
 			gq_charge_admit_parts(ledger, charge);
 	}
 	slot->counted_in = ledger->build;

@@ -24,7 +24,7 @@ int gq_reserve_set_ticket(struct gq_ledger *ledger, struct gq_charge *charge, bo
 	return 0;
 }
 
-static void ticket_close(struct gq_ledger *ledger, struct gq_charge *charge)
+void gq_reserve_close_ticket(struct gq_ledger *ledger, struct gq_charge *charge)
 {
 	if (charge->ticket)
 		gq_map_remove(ledger->tickets, (const char *)&charge->ticket,
@@ -63,32 +63,34 @@ void gq_reserve_wait(struct gq_ledger *ledger, struct gq_charge *charge, int64_t
 	charge->probe_after_ns = now_ns + gq_min64(GQ_SEEN_GRACE_NS, ledger->ttl_ns);
 	gq_list_remove(&charge->waiting);
 	gq_list_append(&ledger->waiting, &charge->waiting);
+	gq_makers_answered(charge);
 }
 
 void gq_reserve_settle(struct gq_ledger *ledger, struct gq_charge *charge, int64_t now_ns)
 {
 	gq_makers_leave(ledger, charge);
 	request_forget(ledger, charge);
-	if (charge->entry && !charge->proposed)
-		gq_unseen_ended(ledger, charge, true, now_ns);
 	if (!charge->bind_node)
 		gq_list_remove(&charge->waiting);
 	if (charge->bind_node && charge->entry_binds)
 		return;
-	ticket_close(ledger, charge);
+	if (charge->entry && !charge->proposed)
+		gq_unseen_ended(ledger, charge, true, now_ns);
+	gq_reserve_close_ticket(ledger, charge);
 	gq_unseen_remove(ledger, charge);
 }
 
-void gq_ledger_commit(struct gq_ledger *ledger, uint64_t ticket, int64_t now_ns)
+bool gq_ledger_commit(struct gq_ledger *ledger, uint64_t ticket, int64_t now_ns)
 {
 	gq_ledger_lock(ledger);
 	struct gq_charge *charge =
 	    gq_map_get(ledger->tickets, (const char *)&ticket, sizeof ticket);
 	if (charge) {
-		ticket_close(ledger, charge);
+		gq_reserve_close_ticket(ledger, charge);
 		gq_reserve_wait(ledger, charge, now_ns);
 	}
 	gq_ledger_unlock(ledger);
+	return charge != NULL;
 }
 
 bool gq_ledger_ticket_uid(struct gq_ledger *ledger, uint64_t ticket,
@@ -111,8 +113,8 @@ void gq_ledger_abort(struct gq_ledger *ledger, uint64_t ticket, int64_t now_ns)
 	if (charge && charge->proposed) {
 		gq_ledger_charge_remove(ledger, charge, now_ns);
 	} else if (charge) {
-		ticket_close(ledger, charge);
 		(void)gq_reserve_unbind(ledger, charge, now_ns);
+		gq_reserve_close_ticket(ledger, charge);
 	}
 	gq_ledger_unlock(ledger);
 }
@@ -206,9 +208,14 @@ int gq_reserve_unbind(struct gq_ledger *ledger, struct gq_charge *charge, int64_
 		return code;
 	}
 	free(node);
+	bool answered = charge->entry_binds && !charge->ticket;
 	charge->entry_binds = false;
-	if (charge->watched)
-		gq_reserve_settle(ledger, charge, now_ns);
+	if (!charge->watched)
+		return 0;
+	if (answered)
+		gq_unseen_ended(ledger, charge, false, now_ns);
+	gq_unseen_remove(ledger, charge);
+	gq_reserve_settle(ledger, charge, now_ns);
 	return 0;
 }
 
@@ -221,7 +228,7 @@ static void found(struct gq_ledger *ledger, struct gq_charge *charge, int64_t no
 		return;
 	if (charge->entry)
 		gq_unseen_ended(ledger, charge, true, now_ns);
-	ticket_close(ledger, charge);
+	gq_reserve_close_ticket(ledger, charge);
 	gq_unseen_remove(ledger, charge);
 }
 

@@ -61,23 +61,16 @@ enum gq_room gq_unseen_room(const struct gq_ledger *ledger, const struct gq_ns *
 	return GQ_ROOM;
 }
 
-int gq_unseen_add(struct gq_ledger *ledger, struct gq_charge *charge, const char *line, size_t len)
+void gq_unseen_add(struct gq_ledger *ledger, struct gq_charge *charge, struct gq_buf *line)
 {
-	char *copy = malloc(len + 1);
-
-	if (!copy)
-		return GQ_ENOMEM;
-	memcpy(copy, line, len);
-	copy[len] = '\0';
 	gq_unseen_remove(ledger, charge);
-	charge->entry = copy;
-	charge->entry_len = len;
-	charge->entry_cost = gq_unseen_cost(line, len);
+	charge->entry_len = line->len;
+	charge->entry_cost = gq_unseen_cost(line->data, line->len);
+	charge->entry = gq_buf_steal(line);
 	gq_list_append(&ledger->unseen, &charge->in_unseen);
 	ledger->n_unseen++;
 	ledger->unseen_cost += charge->entry_cost;
 	ledger->unseen_version++;
-	return 0;
 }
 
 void gq_unseen_remove(struct gq_ledger *ledger, struct gq_charge *charge)
@@ -122,64 +115,66 @@ int gq_ledger_unseen_print(struct gq_ledger *ledger, struct gq_buf *out, struct 
 
 /* ---- taking over ---- */
 
+/* A charge for a pod that the watch has not shown. GQ_ENOMEM leaves nothing behind. */
 static int restore_new(struct gq_ledger *ledger, const struct gq_entry *entry, int64_t now_ns,
 		       struct gq_charge **ret_charge)
 {
-	struct gq_charge *charge = gq_ledger_charge_new(ledger, entry->pod);
+	struct gq_maker_key makers[GQ_MAKERS] GQ_CLEANUP(gq_makers_done);
+	int code = gq_makers_print(entry->pod, entry->user, makers);
+	struct gq_charge *charge = code ? NULL : gq_ledger_charge_new(ledger, entry->pod);
 
 	if (!charge)
 		return GQ_ENOMEM;
 	gq_ledger_uncount(ledger, charge->slot, now_ns);
-	int code = gq_ledger_charge_refresh(ledger, charge);
+	code = gq_ledger_charge_refresh(ledger, charge);
 	gq_ledger_count(ledger, charge->slot, now_ns);
-	struct gq_maker_key makers[GQ_MAKERS] GQ_CLEANUP(gq_makers_done);
-	if (gq_makers_print(entry->pod, entry->user, makers) ||
-	    (!code && gq_makers_set(ledger, charge, makers)))
-		code = GQ_ENOMEM;
-	if (code) {
+	if (code || gq_makers_set(ledger, charge, makers)) {
 		gq_ledger_charge_remove(ledger, charge, now_ns);
-		return code;
+		return GQ_ENOMEM;
 	}
-	if (ledger->synced)
-		gq_charge_admit_parts(ledger, charge);
 	*ret_charge = charge;
 	return 0;
 }
 
-static int restore_binding(struct gq_ledger *ledger, struct gq_charge *charge, const char *node,
-			   int64_t now_ns)
+/* The line, and what it stands for: the reservation itself, or a binding besides. */
+static int restore_charge(struct gq_ledger *ledger, struct gq_charge *charge,
+			  const struct gq_entry *entry, int64_t now_ns)
 {
-	if (charge->pod->node_name[0] || charge->bind_node)
+	struct gq_buf line GQ_BUF_CLEANUP = GQ_BUF_INIT(GQ_ENTRY_MAX_BYTES);
+	bool binds = entry->bind_node[0] && !charge->pod->node_name[0];
+	const char *node = charge->bind_node ? charge->bind_node : binds ? entry->bind_node : NULL;
+	bool bind = node && !charge->bind_node;
+
+	if (charge->state != GQ_STATE_RESERVED && !binds)
 		return 0;
-	int code = gq_reserve_bind(ledger, charge, node, now_ns);
-	if (!code)
+	/* a line that does not fit any more was read, so it is printed no longer than that */
+	if (gq_entry_print(&line, entry->pod, entry->user, node))
+		return GQ_ENOMEM;
+	if (bind && gq_reserve_bind(ledger, charge, node, now_ns))
+		return GQ_ENOMEM;
+	gq_unseen_add(ledger, charge, &line);
+	charge->entry_binds = node != NULL;
+	if (bind || !charge->admitted_known)
 		gq_charge_admit_parts(ledger, charge);
-	return code;
+	gq_reserve_wait(ledger, charge, now_ns);
+	/* It may have been seen by the earlier leader, and be over by now: one GET may tell. */
+	charge->probe_after_ns = now_ns;
+	return 0;
 }
 
 static int restore(struct gq_ledger *ledger, const struct gq_entry *entry, int64_t now_ns)
 {
 	const char *uid = entry->pod->uid;
 	struct gq_charge *charge = gq_map_get(ledger->charges, uid, strlen(uid));
-	struct gq_buf line GQ_BUF_CLEANUP = GQ_BUF_INIT(GQ_ENTRY_MAX_BYTES);
-	int code = 0;
+	bool fresh = !charge;
 
 	if (charge && charge->proposed) /* its own request answers for it */
 		return 0;
-	if (!charge)
-		code = restore_new(ledger, entry, now_ns, &charge);
-	if (!code && entry->bind_node[0])
-		code = restore_binding(ledger, charge, entry->bind_node, now_ns);
-	if (code || !(charge->state == GQ_STATE_RESERVED || charge->bind_node))
-		return code;
-	gq_reserve_wait(ledger, charge, now_ns);
-	/* It may have been seen by the earlier leader, and be over by now: one GET may tell. */
-	charge->probe_after_ns = now_ns;
-	/* a line that does not fit any more was read, so it is printed no longer than that */
-	if (gq_entry_print(&line, entry->pod, entry->user, charge->bind_node))
+	if (fresh && restore_new(ledger, entry, now_ns, &charge))
 		return GQ_ENOMEM;
-	code = gq_unseen_add(ledger, charge, line.data, line.len);
-	charge->entry_binds = !code && charge->bind_node != NULL;
+	int code = restore_charge(ledger, charge, entry, now_ns);
+	if (code && fresh)
+		gq_ledger_charge_remove(ledger, charge, now_ns);
 	return code;
 }
 
@@ -212,8 +207,9 @@ bool gq_ledger_check_watch(struct gq_ledger *ledger, int64_t now_ns)
 	const struct gq_list *at = ledger->waiting.next;
 	for (; at != &ledger->waiting && !lags && n < LAG_SCAN_MAX; at = at->next, n++) {
 		const struct gq_charge *charge = gq_list_entry(at, struct gq_charge, waiting);
+		/* one that nobody asked about is there since the watch has lost it */
 		lags = !charge->watched && charge->state != GQ_STATE_RESERVED &&
-		       now_ns - charge->answered_ns > WATCH_LAG_MAX_NS;
+		       charge->answered_ns && now_ns - charge->answered_ns > WATCH_LAG_MAX_NS;
 	}
 	ledger->watch_lags = lags;
 	gq_ledger_unlock(ledger);

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Builds gpuquota and what it is measured beside, measures, and prints Markdown tables at the end.
 #   tests/bench/run.sh [--rounds N] [--seconds S] [--out DIR] [--beside PROGRAM] [reviews] [sync]
-#                      [decision] [parts]
-# Without names, all four: about 25 minutes. --beside measures another build of gpuquota as well. Rounds of the programs are interleaved, figures are
-# medians. Everything is on loopback and ends with the script; raw figures stay in DIR
-# (build/bench-out).
+#                      [decision] [parts] [ha]
+# Without names, all but ha: about 25 minutes. --beside measures another build of gpuquota as well.
+# Rounds of the programs are interleaved, figures are medians. Everything is on loopback and ends with
+# the script; raw figures stay in DIR (build/bench-out). ha runs on a real control plane in a network
+# namespace (hack/controlplane.sh build; root or user namespaces): about 8 minutes.
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../hack/lib.sh"
@@ -19,7 +20,7 @@ build=${GPUQUOTA_BENCH_BUILD:-$GPUQUOTA_ROOT/build/bench}
 wanted=()
 beside=
 
-usage() { sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 while (($# > 0)); do
   case $1 in
@@ -27,7 +28,7 @@ while (($# > 0)); do
     --seconds) seconds=${2:?--seconds wants a number} && shift ;;
     --out) out=$(realpath -m "${2:?--out wants a directory}") && shift ;;
     --beside) beside=$(realpath -e "${2:?--beside wants a program}") && shift ;;
-    reviews | sync | decision | parts) wanted+=("$1") ;;
+    reviews | sync | decision | parts | ha) wanted+=("$1") ;;
     -h | --help)
       usage
       exit
@@ -49,7 +50,7 @@ build_all() {
   say "building"
   cmake --preset release -B "$build" -DGQ_TESTS=OFF -DGQ_BENCH=ON >"$out/build.log"
   cmake --build "$build" >>"$out/build.log" || die "the build failed: see $out/build.log"
-  (cd tests && go build -o "$out/" ./bench/load ./bench/peer ./bench/listserver ./bench/clientgo)
+  (cd tests && go build -o "$out/" ./bench/load ./bench/peer ./bench/listserver ./bench/clientgo ./bench/ha)
   hack/make-certs.sh --out "$out/certs" --host localhost --host 127.0.0.1
 }
 
@@ -214,6 +215,21 @@ sync_all() {
   sync_case "all with GPUs, server encodes each pod" 100000 "$fewer" -encode
 }
 
+# ---- high availability ----
+
+# EndpointSlices take no loopback address, so others are put on the loopback interface of a network
+# namespace that is gone with the last process in it.
+high_availability() {
+  local unshare=(unshare --net)
+  ((EUID == 0)) || unshare+=(--map-root-user)
+  # shellcheck disable=SC2016 # for the shell inside
+  "${unshare[@]}" bash -euc '
+    ip link set lo up
+    for host in 1 11 12; do ip addr add "10.98.0.$host/32" dev lo; done
+    exec "$@"' ha "$out/ha" -program "$build/gpuquota" -manifests manifests -dir "$out/ha-world" \
+    -rounds "$rounds" >"$out/ha.md" || die "the measurement of high availability failed"
+}
+
 # ---- the end ----
 
 medians='def med: sort | if length == 0 then null else .[length / 2 | floor] end;
@@ -281,12 +297,14 @@ main() {
   ! wants decision || program_output bench_decision
   ! wants reviews || reviews
   ! wants sync || sync_all
+  ! wants ha || high_availability
 
   printf '\n### %s, %s, %d CPUs, %s, load %s\n' "$(date +%F)" \
     "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(nproc)" "$(uname -sr)" \
     "$(cut -d' ' -f1-3 /proc/loadavg)"
   ! wants reviews || review_tables
   ! wants sync || sync_table
+  ! wants ha || cat "$out/ha.md"
   local fence=\`\`\`
   for name in "$out"/bench_*.txt; do
     [[ ! -s $name ]] ||

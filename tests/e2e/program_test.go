@@ -185,7 +185,7 @@ func (p *program) launch() {
 	p.Helper()
 	var err error
 	argv := append([]string{programBin}, p.args...)
-	if p.process, err = controlplane.StartProcess("gpuquota", p.logFile(), sanitizerOptions(), argv...); err != nil {
+	if p.process, err = controlplane.StartProcess("gpuquota", p.logFile(), controlplane.SanitizerOptions(), argv...); err != nil {
 		p.Fatal(err)
 	}
 }

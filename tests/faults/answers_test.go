@@ -103,8 +103,29 @@ func phaseOf(a answer, windows []window) (string, bool) {
 	return name, false
 }
 
-// report prints what clients were told in each phase, and fails for errors that nothing excuses.
-func (w *world) report(a *answers, windows []window) {
+// checkAnswers fails for errors that nothing excuses.
+func (w *world) checkAnswers(a *answers, windows []window) {
+	w.Helper()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	unexcused := 0
+	for _, answer := range a.all {
+		name, excused := phaseOf(answer, windows)
+		if !slices.Contains(bad, answer.class) || excused && answer.class != hung && answer.class != strange {
+			continue
+		}
+		if unexcused++; unexcused <= 20 {
+			w.Errorf("%.1f s to %.1f s, %s: a client was told %s: %s", answer.begin.Sub(w.begin).Seconds(),
+				answer.end.Sub(w.begin).Seconds(), name, answer.class, answer.text)
+		}
+	}
+	if unexcused > 20 {
+		w.Errorf("and %d more such answers", unexcused-20)
+	}
+}
+
+// printAnswers prints what clients were told in each phase.
+func (w *world) printAnswers(a *answers, windows []window) {
 	w.Helper()
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -120,9 +141,8 @@ func (w *world) report(a *answers, windows []window) {
 			order = append(order, window.name)
 		}
 	}
-	unexcused := 0
 	for _, answer := range a.all {
-		name, excused := phaseOf(answer, windows)
+		name, _ := phaseOf(answer, windows)
 		r := rows[name]
 		if r == nil {
 			r = &row{counts: map[string]int{}}
@@ -133,20 +153,10 @@ func (w *world) report(a *answers, windows []window) {
 		if slices.Contains(bad, answer.class) {
 			examples[name+": "+answer.class] = answer.text
 		}
-		if !slices.Contains(bad, answer.class) || excused && answer.class != hung && answer.class != strange {
-			continue
-		}
-		if unexcused++; unexcused <= 20 {
-			w.Errorf("%.1f s to %.1f s, %s: a client was told %s: %s", answer.begin.Sub(w.begin).Seconds(),
-				answer.end.Sub(w.begin).Seconds(), name, answer.class, answer.text)
-		}
-	}
-	if unexcused > 20 {
-		w.Errorf("and %d more such answers", unexcused-20)
 	}
 	classes := []string{allowed, denied, ownRefusal, conflict, throttled, unavailable, unreachable, hung, strange}
 	var b strings.Builder
-	fmt.Fprintf(&b, "what clients were told\n%-34s", "")
+	fmt.Fprintf(&b, "what clients were told\n%-38s", "")
 	for _, class := range classes {
 		fmt.Fprintf(&b, " %13.13s", class)
 	}
@@ -156,7 +166,7 @@ func (w *world) report(a *answers, windows []window) {
 		if r == nil {
 			continue
 		}
-		fmt.Fprintf(&b, "\n%-34s", name)
+		fmt.Fprintf(&b, "\n%-38s", name)
 		for _, class := range classes {
 			fmt.Fprintf(&b, " %13d", r.counts[class])
 		}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +25,7 @@ func storedEvent(t *testing.T, revision int, key string, pod *corev1.Pod) etcdEv
 	}
 	event.KV.Key = []byte("/registry/pods/" + key)
 	if pod != nil {
+		pod.UID = types.UID("uid of " + key)
 		raw, err := pod.Marshal()
 		if err != nil {
 			t.Fatal(err)
@@ -41,7 +44,7 @@ func TestWatcherSeesABreach(t *testing.T) {
 	one := &limit{tenant: "team-a", class: "A100", namespaces: map[string]bool{"a": true}, cap: 4}
 	all := &limit{tenant: "team-a", class: "*", namespaces: map[string]bool{"a": true}, cap: 6}
 	w := &watcher{world: &world{T: t, begin: time.Now()}, limits: []*limit{one, all}, pods: map[string]livePod{},
-		stored: map[types.UID]time.Time{}, marks: map[string]bool{}}
+		asking: map[string]types.UID{}, stored: map[types.UID]time.Time{}, marks: map[string]bool{}}
 	pod := func(gpus int, class string, phase corev1.PodPhase) *corev1.Pod {
 		ret := gpuPod("pod", gpus, class)
 		ret.Namespace = "a"
@@ -89,6 +92,13 @@ func TestWatcherSeesABreach(t *testing.T) {
 			t.Errorf("step %d: breaches %q, want %q", i, told, step.breach)
 		}
 	}
+	var came []string
+	for _, line := range w.lines {
+		came = append(came, line.Event)
+	}
+	if want := "created created created deleted created created deleted created created created"; strings.Join(came, " ") != want {
+		t.Errorf("pods came and went: %v, want %s", came, want)
+	}
 	if w.revision != 16 {
 		t.Errorf("revision %d", w.revision)
 	}
@@ -119,5 +129,30 @@ func TestAnswersOfPhases(t *testing.T) {
 	}
 	if class := classify(errors.New("connection refused")); class != unreachable {
 		t.Errorf("a lost connection is %s", class)
+	}
+}
+
+// A trace grows while it is read, and its last line may not be whole.
+func TestTraceIsReadOn(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "trace")
+	reader := tracer{file: file}
+	if traced, err := reader.read(); traced || err != nil {
+		t.Errorf("no file: %v, %v", traced, err)
+	}
+	line := func(event, uid string) string {
+		return fmt.Sprintf(`{"ns":1,"by":"a","event":%q,"epoch":1,"seq":2,"uids":[%q]}`, event, uid) + "\n"
+	}
+	whole := line("write", "x") + line("grant", "one") + line("grant", "two")
+	for _, end := range []int{0, 10, len(whole) - 10, len(whole)} {
+		if err := os.WriteFile(file, []byte(whole[:end]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		traced, err := reader.read()
+		if err != nil || traced != (end > 10) {
+			t.Errorf("%d bytes: %v, %v", end, traced, err)
+		}
+		if one, two := reader.grants["one"], reader.grants["two"]; reader.grants["x"] || one != (end > 10) || two != (end == len(whole)) {
+			t.Errorf("%d bytes: grants %v", end, reader.grants)
+		}
 	}
 }

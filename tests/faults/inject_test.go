@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -64,6 +63,11 @@ func (r *faultRun) fault(name string, excused bool, f func()) {
 			r.Fatalf("%s ended by itself: %v", replica.name, replica.process.Err())
 		}
 	}
+	select {
+	case name := <-r.cluster.Ended():
+		r.Fatalf("%s ended by itself:\n%s", name, r.cluster.Process(name).Log(8192))
+	default:
+	}
 }
 
 // probeOnce creates a pod that has room for sure, and deletes it. It is a new user's each time: one
@@ -113,20 +117,23 @@ func (r *faultRun) currentLeader() (leader *replica) {
 	return leader
 }
 
-// waitGrants waits until pods are on their way that the replica has allowed for long and that will be
-// stored soon, though not at once.
-func (r *faultRun) waitGrants(leader *replica) (uids []types.UID) {
+// waitGrants waits until some pods are on their way that the replica has allowed and that are not
+// stored at once.
+func (r *faultRun) waitGrants(leader *replica) {
 	r.Helper()
-	deadline := time.Now().Add(recovery)
-	for time.Now().Before(deadline) {
-		uids = r.store.waiting(250*time.Millisecond, 50*time.Millisecond, 600*time.Millisecond)
-		if granted := r.granted(leader, uids); len(granted) > 0 {
-			return granted
+	for range 5 {
+		for since := time.Now(); time.Since(since) < 2*time.Second; time.Sleep(5 * time.Millisecond) {
+			uids := r.store.waiting(250*time.Millisecond, 100*time.Millisecond, time.Hour)
+			if len(r.granted(leader, uids)) >= 3 {
+				return
+			}
 		}
-		time.Sleep(5 * time.Millisecond)
+		// The quotas are full.
+		mode := r.workload.mode.Swap(draining)
+		time.Sleep(time.Second)
+		r.workload.mode.Store(mode)
 	}
-	r.Fatal("no pod was on its way between the answer and the store")
-	return nil
+	r.Fatal("hardly any pod was on its way between the answer and the store")
 }
 
 // granted keeps those pods whose grant the replica's trace shows; all when it writes no trace.
@@ -150,56 +157,91 @@ func (r *faultRun) granted(leader *replica, uids []types.UID) (ret []types.UID) 
 	return ret
 }
 
-// killLeader kills the leader while grants are on their way, and says which.
-func (r *faultRun) killLeader() (leader *replica, uids []types.UID, at time.Time) {
+// surge lets the quotas become free and then fill up with pods that are stored late, so that what a
+// leader knows and nobody else does is most of what they hold. late: the share of them. between: when
+// the quotas are free.
+func (r *faultRun) surge(late float64, between func()) {
 	r.Helper()
-	leader = r.currentLeader()
-	uids = r.waitGrants(leader)
-	at = time.Now()
-	leader.kill()
-	return leader, uids, at
+	r.workload.mode.Store(draining)
+	time.Sleep(1500 * time.Millisecond)
+	between()
+	r.store.set(late, mostLate, 0)
+	r.workload.mode.Store(filling)
+	time.Sleep(500 * time.Millisecond)
 }
 
-// countLanded counts the grants that were stored after the kill. until: before anybody else can have
-// allowed them.
-func (r *faultRun) countLanded(leader *replica, uids []types.UID, killed, until time.Time) {
+// settle ends a surge.
+func (r *faultRun) settle() {
+	r.workload.mode.Store(churning)
+	r.store.set(lateShare, mostLate, refusedShare)
+}
+
+// kill is one kill of a leader.
+type kill struct {
+	of *replica
+	at time.Time
+	// asked are the pods that were on their way.
+	asked []types.UID
+}
+
+// killLeader kills the leader while grants are on their way.
+func (r *faultRun) killLeader() kill {
 	r.Helper()
-	n := 0
-	r.within(recovery, "the grants are stored or not", func() error {
-		n = 0
-		for _, uid := range uids {
+	leader := r.currentLeader()
+	r.waitGrants(leader)
+	ret := kill{of: leader, asked: r.store.waiting(0, 0, time.Hour), at: time.Now()}
+	leader.kill()
+	return ret
+}
+
+// countLanded counts the pods that were stored after the kill of who had allowed them. until: before
+// anybody else can have allowed one; without a trace that is the only sign of who did.
+func (r *faultRun) countLanded(k kill, until time.Time) {
+	r.Helper()
+	traced, err := k.of.tracer.read()
+	if err != nil {
+		r.Fatal(err)
+	}
+	granted := r.granted(k.of, k.asked)
+	stored := 0
+	for {
+		stored = 0
+		for _, uid := range granted {
 			at, known := r.watcher.storedAt(uid)
-			if known && at.After(killed) && at.Before(until) {
-				n++
+			if known && at.After(k.at) && (traced || at.Before(until)) {
+				stored++
 			}
 		}
-		if n == 0 && time.Since(killed) < leaseSeconds {
-			return fmt.Errorf("none of %d yet", len(uids))
+		if stored == len(granted) || time.Since(k.at) > mostLate+2*time.Second {
+			break
 		}
-		return nil
-	})
-	// Without a trace some of them may have been refused.
-	traced, _ := leader.tracer.read()
+		time.Sleep(20 * time.Millisecond)
+	}
 	r.kills++
-	r.landed += n
-	r.logf("    %d of %d pods were stored after the kill of who had allowed them", n, len(uids))
-	if n == 0 && traced {
+	r.landed += stored
+	r.logf("    %d pods were stored after the kill of who had allowed them", stored)
+	if traced && stored == 0 {
 		r.Error("the kill met no grant between its commit and its store")
 	}
 }
 
 func (r *faultRun) killAndRestart() {
 	r.fault("kill -9, restart", true, func() {
-		leader, uids, at := r.killLeader()
-		time.Sleep(time.Duration(600+r.rand.IntN(600)) * time.Millisecond)
+		defer r.settle()
+		r.surge(0.9, func() {})
+		kill := r.killLeader()
+		time.Sleep(time.Duration(r.rand.IntN(1500)) * time.Millisecond)
 		// Nobody allows anything before this.
 		restart := time.Now()
-		leader.launch()
-		r.countLanded(leader, uids, at, restart)
+		kill.of.launch()
+		r.waitServing("restart")
+		r.logf("    %.1f s from the kill to the next creates", time.Since(kill.at).Seconds())
+		r.countLanded(kill, restart)
 	})
 }
 
-// killAndTakeover: the other replica leads on, sometimes with a watch that lags.
+// killAndTakeover: the other replica leads on. lags: it has not seen what the killed one had, nor will
+// it when its turn comes.
 func (r *faultRun) killAndTakeover(lags bool) {
 	name := "kill -9, the other takes over"
 	if lags {
@@ -207,26 +249,38 @@ func (r *faultRun) killAndTakeover(lags bool) {
 	}
 	r.fault(name, true, func() {
 		other := r.currentLeader().other()
-		if lags && other != nil {
-			other.proxy.Delay(podWatch, 3*time.Second)
-			time.Sleep(time.Second)
-			defer other.proxy.Release()
+		defer r.settle()
+		late := 0.9
+		if lags {
+			late = 0.5 // the others are stored, and seen by the leader alone
 		}
-		killed, uids, at := r.killLeader()
+		r.surge(late, func() {
+			if lags && other != nil {
+				other.proxy.Delay(podWatch, 2*leaseSeconds)
+			}
+		})
+		kill := r.killLeader()
+		if lags && other != nil {
+			timer := time.AfterFunc(leaseSeconds+4*time.Second, other.proxy.Release)
+			defer func() {
+				timer.Stop()
+				other.proxy.Release()
+			}()
+		}
 		// Its Lease was renewed at most 2 s before the kill, so nobody else leads before this.
-		until := at.Add(leaseSeconds - 2*time.Second)
+		until := kill.at.Add(leaseSeconds - 2*time.Second)
 		if other == nil {
 			time.Sleep(time.Second)
 			until = time.Now()
-			killed.launch()
+			kill.of.launch()
 		}
-		r.countLanded(killed, uids, at, until)
 		r.waitServing(name)
-		r.logf("    %.1f s from the kill to the next create", time.Since(at).Seconds())
+		r.logf("    %.1f s from the kill to the next creates", time.Since(kill.at).Seconds())
+		r.countLanded(kill, until)
 		if other != nil {
-			killed.launch()
+			kill.of.launch()
 		}
-		r.waitReady(killed)
+		r.waitReady(kill.of)
 	})
 }
 
@@ -260,9 +314,11 @@ func (r *faultRun) handover() {
 // freeze stops the leader where it is for longer than its Lease.
 func (r *faultRun) freeze() {
 	r.fault("SIGSTOP past the Lease, SIGCONT", true, func() {
+		defer r.settle()
 		leader := r.currentLeader()
-		r.waitGrants(leader)
 		other := leader.other()
+		r.surge(0.9, func() {})
+		r.waitGrants(leader)
 		if err := leader.process.Signal(syscall.SIGSTOP); err != nil {
 			r.Fatal(err)
 		}
@@ -283,6 +339,7 @@ func (r *faultRun) freeze() {
 		if other != nil {
 			r.currentLeader()
 		}
+		r.waitServing("freeze")
 	})
 }
 
@@ -294,7 +351,7 @@ func (r *faultRun) restartAPIServer() {
 		defer r.store.set(lateShare, mostLate, refusedShare)
 		time.Sleep(mostLate)
 		r.cluster.StopAPIServer(syscall.SIGKILL)
-		time.Sleep(time.Duration(r.rand.IntN(6000)) * time.Millisecond)
+		time.Sleep(time.Duration(r.rand.IntN(4000)) * time.Millisecond)
 		ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
 		defer cancel()
 		if err := r.cluster.StartAPIServer(ctx); err != nil {
@@ -344,6 +401,8 @@ func (r *faultRun) delayWatch() {
 func (r *faultRun) editPolicy() {
 	usual := r.elastic.cap
 	r.fault("policy edited", false, func() {
+		defer r.settle()
+		r.store.set(lateShare, time.Second, refusedShare)
 		for _, gpus := range []int{usual + 2 + r.rand.IntN(8), 2 + r.rand.IntN(usual-2), usual} {
 			if gpus >= r.elastic.cap {
 				r.watcher.setCap(r.elastic, gpus)
@@ -370,6 +429,9 @@ func (r *faultRun) breakPolicy(over bool) {
 		r.applyPolicy(strings.Replace(good, "tenants:", "tenant:", 1))
 		time.Sleep(2 * time.Second)
 		r.waitPolicy(good)
+		if r.currentLeader().metric("gpuquota_policy_last_reload_successful") != 0 {
+			r.Error("gpuquota_policy_last_reload_successful does not tell of the bad policy")
+		}
 	})
 	if over {
 		r.killAndRestart()
@@ -404,15 +466,7 @@ func (r *faultRun) checkEnd(namespaces []string) {
 			r.Errorf("%s: gpuquota_ledger_drift_total is %v", replica.name, drift)
 		}
 	}
-	var traces []string
-	for _, replica := range r.replicas {
-		if _, err := os.Stat(replica.trace); err == nil {
-			traces = append(traces, replica.trace)
-		}
-	}
-	if err := checkTraces(traces); err != nil {
-		r.Errorf("the traces of the replicas against the model: %v", err)
-	}
+	r.checkTraces()
 }
 
 // takeAll has every limit used in full before a deadline, and then nothing more allowed.

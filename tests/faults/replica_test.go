@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -113,7 +114,8 @@ func (r *replica) launch() {
 	r.Helper()
 	var err error
 	r.wantEnd = false
-	if r.process, err = controlplane.StartProcess(r.name, r.log, []string{"GPUQUOTA_TRACE=" + r.trace}, r.args...); err != nil {
+	env := append(controlplane.SanitizerOptions(), "GPUQUOTA_TRACE="+r.trace)
+	if r.process, err = controlplane.StartProcess(r.name, r.log, env, r.args...); err != nil {
 		r.Fatal(err)
 	}
 }
@@ -140,8 +142,18 @@ func (w *world) endReplicas() {
 			w.Errorf("%s did not end well: %v", r.name, err)
 		}
 	}
-	if w.Failed() {
-		for _, r := range w.replicas {
+	for _, r := range w.replicas {
+		if r.process == nil {
+			continue
+		}
+		log, err := os.ReadFile(r.log)
+		if err != nil {
+			w.Error(err)
+		}
+		if report := controlplane.FirstSanitizerReport(log); report != "" {
+			w.Errorf("a sanitizer complains about %s: %s", r.name, report)
+		}
+		if w.Failed() {
 			w.Logf("log of %s:\n%s", r.name, r.process.Log(6<<10))
 		}
 	}

@@ -1,8 +1,7 @@
 package faults
 
 import (
-	"bufio"
-	"encoding/json"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -10,30 +9,21 @@ import (
 	"os"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"gpuquota.io/tests/trace"
 )
 
-// traceEvent is a line of what GPUQUOTA_TRACE names; see controller/trace.h.
-type traceEvent struct {
-	NS    int64       `json:"ns"`
-	By    string      `json:"by"`
-	Event string      `json:"event"`
-	Epoch uint64      `json:"epoch"`
-	Seq   uint64      `json:"seq"`
-	UIDs  []types.UID `json:"uids"`
-}
-
-// tracer reads on in the trace of a replica.
+// tracer reads on in what a replica traces of the journal's protocol; see controller/trace.h.
 type tracer struct {
 	file   string
 	offset int64
-	events map[string]int
 	grants map[types.UID]bool
 }
 
 // read takes what is new, up to the last whole line, and says whether there is a trace at all.
 func (t *tracer) read() (bool, error) {
-	if t.events == nil {
-		t.events, t.grants = map[string]int{}, map[types.UID]bool{}
+	if t.grants == nil {
+		t.grants = map[types.UID]bool{}
 	}
 	file, err := os.Open(t.file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -42,39 +32,53 @@ func (t *tracer) read() (bool, error) {
 		return false, err
 	}
 	defer file.Close()
-	if _, err := file.Seek(t.offset, io.SeekStart); err != nil {
+	content, err := io.ReadAll(io.NewSectionReader(file, t.offset, 64<<20))
+	if err != nil {
 		return false, err
 	}
-	reader := bufio.NewReader(file)
-	for {
-		line, err := reader.ReadBytes('\n')
-		if err == io.EOF {
-			break
-		} else if err != nil {
-			return false, err
-		}
-		t.offset += int64(len(line))
-		var event traceEvent
-		if err := json.Unmarshal(line, &event); err != nil {
-			return false, fmt.Errorf("%s: %w in %q", t.file, err, line)
-		}
-		t.events[event.Event]++
-		if event.Event == "grant" && len(event.UIDs) > 0 {
-			t.grants[event.UIDs[0]] = true
+	content = content[:bytes.LastIndexByte(content, '\n')+1]
+	t.offset += int64(len(content))
+	lines, err := trace.Read(bytes.NewReader(content))
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", t.file, err)
+	}
+	for _, line := range lines {
+		if line.Event == "grant" && len(line.UIDs) > 0 {
+			t.grants[types.UID(line.UIDs[0])] = true
 		}
 	}
 	return t.offset > 0, nil
 }
 
-// checkTraces holds what the replicas did against the model of the journal's protocol. A process that
-// was killed may have left half a line at the end of its trace.
-func checkTraces(files []string) error {
-	var errs []error
-	for _, file := range files {
-		t := tracer{file: file}
-		if _, err := t.read(); err != nil {
-			errs = append(errs, err)
+// checkTraces holds what the replicas did, and what became of the pods meanwhile, against the model of
+// the journal's protocol.
+func (r *faultRun) checkTraces() {
+	r.Helper()
+	var files []string
+	for _, replica := range r.replicas {
+		if _, err := os.Stat(replica.trace); err == nil {
+			files = append(files, replica.trace)
 		}
 	}
-	return errors.Join(errs...)
+	if len(files) == 0 {
+		r.logf("no replica wrote a trace")
+		return
+	}
+	lines, err := trace.ReadFiles(files...)
+	if err != nil {
+		r.Error(err)
+		return
+	}
+	r.watcher.mu.Lock()
+	lines = trace.Merge(lines, r.watcher.lines)
+	r.watcher.mu.Unlock()
+	breaches := trace.Replay(lines, trace.Options{})
+	r.logf("%d lines of traces against the model: %d breaches", len(lines), len(breaches))
+	for i, breach := range breaches {
+		if i == 20 {
+			r.Errorf("and %d more", len(breaches)-i)
+			break
+		}
+		r.Errorf("the model forbids this: %s", breach)
+	}
 }

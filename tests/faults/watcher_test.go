@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"gpuquota.io/tests/controlplane"
+	"gpuquota.io/tests/trace"
 )
 
 const (
@@ -63,6 +64,8 @@ type watcher struct {
 
 	mu       sync.Mutex
 	pods     map[string]livePod
+	asking   map[string]types.UID    // by key: every pod with a GPU in its spec
+	lines    []trace.Line            // when those came and went
 	stored   map[types.UID]time.Time // when a pod was first seen
 	marks    map[string]bool
 	revision int64
@@ -73,7 +76,7 @@ type watcher struct {
 
 func (w *world) watchPods(limits []*limit) *watcher {
 	w.Helper()
-	ret := &watcher{world: w, limits: limits, pods: map[string]livePod{},
+	ret := &watcher{world: w, limits: limits, pods: map[string]livePod{}, asking: map[string]types.UID{},
 		stored: map[types.UID]time.Time{}, marks: map[string]bool{}}
 	w.createNamespace(markerNamespace, map[string]string{scopeLabel: "false"})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -144,6 +147,7 @@ func (w *watcher) take(event etcdEvent) error {
 		}
 		delete(w.pods, key)
 	}
+	w.traceStore(key, pod)
 	if pod == nil {
 		return nil
 	}
@@ -171,6 +175,27 @@ func (w *watcher) take(event etcdEvent) error {
 		}
 	}
 	return nil
+}
+
+// traceStore notes for the replay of traces when a pod came or went; nil: it went.
+func (w *watcher) traceStore(key string, pod *corev1.Pod) {
+	note := func(event string, uid types.UID) {
+		w.lines = append(w.lines, trace.Line{NS: trace.Now(), By: "etcd", Event: event, UIDs: []string{string(uid)}})
+	}
+	old, known := w.asking[key]
+	if known && (pod == nil || pod.UID != old) {
+		note("deleted", old)
+		delete(w.asking, key)
+	}
+	if pod == nil || w.asking[key] == pod.UID {
+		return
+	}
+	for _, container := range pod.Spec.Containers {
+		if _, asks := container.Resources.Limits[gpuResource]; asks {
+			note("created", pod.UID)
+			w.asking[key] = pod.UID
+		}
+	}
 }
 
 func (w *watcher) mark(pod *corev1.Pod) {

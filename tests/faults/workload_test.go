@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -72,11 +73,20 @@ func deletePod(ctx context.Context, client rest.Interface, namespace, name strin
 // spot is a place where a client may create pods, and of which model.
 type spot struct{ namespace, class string }
 
+// What the clients do.
+const (
+	churning int32 = iota // they create and delete
+	draining              // they delete
+	filling               // they create, faster
+)
+
 // workload is what the clients share.
 type workload struct {
 	*world
 	answers answers
 	spots   []spot
+
+	mode atomic.Int32
 
 	mu     sync.Mutex
 	begun  map[int]time.Time // by client: its create that is going on
@@ -153,14 +163,27 @@ func (c *workloadClient) owner(namespace string) {
 
 func (c *workloadClient) run(ctx context.Context) {
 	for {
+		mode := c.mode.Load()
 		pause := time.Duration(100+c.rand.IntN(600)) * time.Millisecond
+		if mode != churning {
+			pause /= 3
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(pause):
 		}
-		if len(c.pods) > 0 && c.rand.IntN(100) < 30+20*len(c.pods) {
+		likely := 30 + 20*len(c.pods) // in percent
+		if mode == draining {
+			likely = 100
+		} else if mode == filling {
+			likely = 0
+		}
+		if len(c.pods) > 0 && c.rand.IntN(100) < likely {
 			c.delete()
+			continue
+		}
+		if mode == draining {
 			continue
 		}
 		if class := c.create(); class != allowed && class != denied {

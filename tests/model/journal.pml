@@ -1,37 +1,45 @@
-/* The protocol that keeps a tenant within its quota while replicas crash, change and disagree: the
- * journal, the fence, the barrier, and how a reservation ends. hack/check-model.sh runs it.
+/* The protocol that keeps a tenant within its quota while replicas crash, change and disagree:
+ * the journal, the fence, the barrier, and how a reservation ends. hack/check-model.sh has spin
+ * search every run of it within the bounds below.
  *
- *   P1 never over    live pods never exceed LIMIT: asserted whenever one is stored.
- *   P2 never stuck   every run ends (no cycle), and when nothing can move any more, faults are over
- *                    and no pod is left, then somebody leads with an empty ledger.
- *   P3 idempotence   the count that a leader keeps equals the number of different pods it charged,
- *                    however often the API server asked about one: asserted after every step.
+ *   P1 never over   live pods never exceed LIMIT: asserted whenever one is stored.
+ *   P2 never stuck  every run ends (no cycle), and when nothing can move any more, faults are
+ *                   over and no pod is left, then somebody leads with an empty ledger (-DQUIET).
+ *   P3 once         the count that a leader keeps is the number of different pods that it
+ *                   charged, however often it was asked about one: asserted whenever one is
+ *                   charged.
  *
  * What is abstracted, and why nothing is missed by it:
- * - One tenant, one class, every pod asks for one GPU: the protocol knows pods by UID alone and the
- *   ledger's sums have tests of their own. A pod is one create, with one UID; who retries after a
+ * - One tenant, one class, one GPU a pod: the protocol knows pods by UID alone, and the ledger's
+ *   sums have tests of their own. A pod is one create with one UID; who tries again after a
  *   denial makes another. Pods are alike, so they begin in the order of their numbers.
- * - No clock. The time to live of a reservation (60 s from an answer, or from a takeover) is longer
- *   than the API server may take for a create (34 s from its begin), so when it is over the create
- *   has been stored or is dead. That is all that is assumed of it: ttl_over() may be true at any
- *   moment from then on, sooner than in life. Other timeouts may happen whenever they could matter.
- * - No Lease: any replica may take over at any time, whoever leads; safety does not hang on it. A
- *   frozen process is one that takes no step for a while, as any process may here.
- * - A resourceVersion is only ever compared with the current one, hence the flag "known": set by a
- *   read or one's own write, cleared by every write. Versions never repeat.
- * - A step that only reads what the same process knows, or whose effect nobody sees before a later
- *   step that may be late by itself, is one with that step: an answer's way to the API server is
- *   part of grant(), a journal read's way back is part of the write or grant that follows.
- * - The watch is a queue for each replica: in order, and as late as can be. A list that replaces it
- *   (restart, 410, or in place of the barrier) is one message that holds the pods of its moment.
- * - A request that a replica holds is just a pod in "prop"; any replica may take up any unanswered
- *   create at any time, also one that the other holds, which is more than the API server does.
- * - Faults are counted (CRASHES, TAKEOVERS, TIMEOUTS, RELISTS, LOSSES) to keep the runs finite. Of two
- *   writes of one replica that nobody waits for any more, one is forgotten.
+ * - No clock. The time to live of a reservation (60 s from an answer or a takeover) is longer
+ *   than the API server may take for a create (34 s from its begin), so when it is over, that
+ *   create has been stored or is dead: FINISHED(). This is all that is assumed of it; it may be
+ *   over at any moment from then on, sooner than in life. Other timeouts may happen whenever they
+ *   matter.
+ * - No Lease: any replica may take over or step down at any time, whoever leads. A frozen process
+ *   is one that takes no step for a while, as any may here. Crash and restart are one step, since
+ *   the others see no difference to a restart that comes later.
+ * - A resourceVersion is only compared with the current one, hence the flag "known"; they never
+ *   repeat. A seq is only compared with that of one's own last write, hence "last".
+ * - A step is one with another that can always be as late by itself and that nobody watches
+ *   between: an answer's way to the API server is part of grant(), the way of a journal's content
+ *   to its reader is part of what is done with it, and the 503 of who does not lead is no step at
+ *   all.
+ * - The watch is a queue for each replica, in order and as late as can be. A list in its place
+ *   (at start, after 410, or instead of the barrier) is one message with the pods of its moment.
+ * - Any replica may take up any create that is not answered, also while the other has it in
+ *   hands: more than the API server does.
+ * - TAKEOVERS, TIMEOUTS and RELISTS bound the faults; crashes need no bound, as leading again
+ *   costs a takeover. Of two writes of one replica that nobody waits for any more, the older is
+ *   forgotten.
+ * - A journal that a person deletes or makes unreadable (LOSSES) is an empty one that nobody
+ *   holds.
+ * - Not here: what bounds the journal's size and rate.
  *
- * Events of the program's trace and the transitions here: transitions.txt. Each -D in BROKEN, below,
- * leaves out or swaps one thing, and must be found. */
-
+ * transitions.txt maps what the program traces to the steps here. Each macro that leaves out or
+ * swaps one thing (NO_FENCE, ANSWER_BEFORE_WRITE, …) must be found out by the properties. */
 
 #ifndef PODS
 #define PODS 2
@@ -44,6 +52,17 @@
 #endif
 #ifndef TIMEOUTS
 #define TIMEOUTS 1
+#endif
+/* Writes that only take out what was seen. */
+#ifndef CLEANS
+#define CLEANS 1
+#endif
+/* Stepping down but by a crash or a lost journal. */
+#ifndef DOWNS
+#define DOWNS 1
+#endif
+#ifndef LOSSES
+#define LOSSES 0
 #endif
 #ifndef RELISTS
 #define RELISTS 1
@@ -69,8 +88,11 @@ byte live; /* the set of stored pods */
 
 byte j_holder;
 byte j_epoch = 1;
-byte j_uids;
+byte j_uids; /* with MARK: it was lost, and not every reservation is in it */
 bit j_last = 1; /* its seq is that of the last write that its holder began */
+
+#define NOBODY 2 /* holds it: there is no journal */
+#define MARK 8
 
 /* Messages of a watch. */
 #define ADD(u) (u)
@@ -85,6 +107,7 @@ chan watch[2] = [9] of { byte };
 #define FENCING 1 /* its fence is being written */
 #define PASSING 2 /* waits for the barrier */
 #define LEADS 3
+#define WAITING 4 /* the journal was lost: waits for one time to live */
 
 /* Of its one journal write. */
 #define NO_WRITE 0
@@ -108,6 +131,7 @@ typedef Replica {
 	byte l_epoch;
 	byte l_uids;
 	bit l_last;
+	byte wait;    /* creates that may have been granted before the journal was lost */
 	byte probe;   /* 1 + the pod that a GET has shown, whose answer is on its way */
 #ifdef STALE_GET
 	byte absent;  /* pods that some GET did not show */
@@ -118,7 +142,9 @@ Replica rep[2];
 byte takeovers = TAKEOVERS;
 byte timeouts = TIMEOUTS;
 byte relists = RELISTS;
+byte losses = LOSSES;
 bit calm; /* no more faults and no more pods */
+hidden byte over, stuck, twice; /* named in what spin prints */
 
 #define ALL(r) (rep[r].view | rep[r].found | rep[r].resv | rep[r].prop)
 #define CHARGED(r, u) HAS(ALL(r), u)
@@ -137,7 +163,8 @@ inline store(u)
 	live = ADDED(live, u);
 	watch[0]!ADD(u);
 	watch[1]!ADD(u);
-	assert(SIZE(live) <= LIMIT) /* P1 */
+	over = SIZE(live) > LIMIT;
+	assert(!over) /* P1 */
 }
 
 inline delete(u)
@@ -194,6 +221,17 @@ inline arrive_late(r)
 	j_uids = rep[r].l_uids;
 	j_last = rep[r].l_last;
 	forget_late(r);
+	outdate(0);
+	outdate(1)
+}
+
+/* Somebody deletes it, or makes something of it that can't be read. */
+inline lose()
+{
+	j_holder = NOBODY;
+	j_epoch = 0;
+	j_uids = MARK;
+	j_last = 0;
 	outdate(0);
 	outdate(1)
 }
@@ -270,6 +308,7 @@ inline step_down(r)
 	rep[r].resv = 0;
 	rep[r].prop = 0;
 	rep[r].found = 0;
+	rep[r].wait = 0;
 #ifdef STALE_GET
 	rep[r].absent = 0;
 #endif
@@ -306,7 +345,24 @@ inline fence(r)
 {
 	rep[r].epoch = j_epoch + 1;
 	rep[r].phase = FENCING;
+#ifdef LOSS_WITHOUT_MARK
+	if
+	:: j_holder == NOBODY -> send(r, j_uids)
+	:: else -> send(r, (j_uids & 7))
+	fi
+#else
 	send(r, j_uids)
+#endif
+}
+
+/* There is no journal: who leads writes one of what it knows. */
+inline rewrite(r)
+{
+	rep[r].prop = 0;
+	recount(r);
+	rep[r].epoch = j_epoch + 1;
+	rep[r].phase = FENCING;
+	send(r, rep[r].resv | MARK)
 }
 
 /* Annotates our own pod. */
@@ -324,9 +380,40 @@ inline lead(r) { rep[r].phase = LEADS }
 #define AFTER_FENCE(r) lead(r)
 #else
 #define TAKE_OVER(r) fence(r)
+#if defined(LOSS_BARRIER_FIRST)
+#define AFTER_BARRIER(r) rep[r].phase = WAITING
+#else
 #define AFTER_BARRIER(r) lead(r)
+#endif
 #define AFTER_FENCE(r) patch(r)
 #endif
+
+/* Every create that may have been granted is over when the time to live is: the barrier comes after
+ * that, as they may be stored until then. */
+inline start_to_wait(r)
+{
+	rep[r].wait = 0;
+	n = 0;
+	do
+	:: n < PODS ->
+		if
+		:: create[n] == ASKED || create[n] == ALLOWED ->
+			rep[r].wait = ADDED(rep[r].wait, n)
+		:: else
+		fi;
+		n++
+	:: else -> break
+	od;
+	n = 0;
+#if defined(LOSS_WITHOUT_WAIT)
+	rep[r].wait = 0;
+	patch(r)
+#elif defined(LOSS_BARRIER_FIRST)
+	patch(r)
+#else
+	rep[r].phase = WAITING
+#endif
+}
 
 inline fenced(r, set)
 {
@@ -336,7 +423,10 @@ inline fenced(r, set)
 	rep[r].resv = MINUS(set, rep[r].view);
 #endif
 	recount(r);
-	AFTER_FENCE(r)
+	if
+	:: (set) >= MARK -> start_to_wait(r)
+	:: else -> AFTER_FENCE(r)
+	fi
 }
 
 /* What was in the write is reserved, but for what was seen meanwhile. */
@@ -369,6 +459,7 @@ inline read_back(r)
 		:: else
 		fi;
 		rep[r].w_uids = 0
+	:: !OWNS(r) && j_holder == NOBODY && rep[r].phase == LEADS -> rewrite(r)
 	:: else -> step_down(r)
 	fi
 }
@@ -419,7 +510,15 @@ inline propose(r, u)
 	create[u] = ASKED;
 	rep[r].prop = ADDED(rep[r].prop, u);
 	rep[r].used++;
-	assert(rep[r].used == SIZE(ALL(r))) /* P3 */
+	twice = rep[r].used != SIZE(ALL(r));
+	assert(!twice) /* P3 */
+}
+
+/* The request's time is up; what was sent of it may yet be written. */
+inline drop(r, u)
+{
+	rep[r].prop = MINUS(rep[r].prop, BIT(u));
+	rep[r].used--
 }
 
 inline grant(r, u) { create[u] = ALLOWED }
@@ -438,7 +537,8 @@ inline end(r, u)
 
 /* ---- what may happen ---- */
 
-#define IN_HANDS(u) (CHARGED(0, u) || CHARGED(1, u) || HAS(j_uids, u) || calm)
+#define IN_HANDS(u) (CHARGED(0, u) || CHARGED(1, u) || HAS(j_uids, u) || calm || \
+	HAS(rep[0].wait | rep[1].wait, u))
 #define IN_TURN(u) (u == 0 || create[(u + PODS - 1) % PODS] != NOT_BEGUN)
 
 /* Nobody cares for a create that is given up before anybody took it up. */
@@ -501,8 +601,21 @@ inline end(r, u)
 		propose(r, u) } \
 	:: d_step { rep[r].phase == LEADS && create[u] == ASKED && HAS(ANSWERABLE(r), u) -> \
 		grant(r, u) } \
+	:: d_step { timeouts > 0 && HAS(rep[r].prop, u) -> timeouts--; drop(r, u) } \
 	ENDS(r, u) \
 	PROBES(r, u)
+
+#define PENDS(r, u) (HAS(rep[r].wait, u) && !FINISHED(u))
+#if PODS > 2
+#define WAIT_OVER(r) (!PENDS(r, 0) && !PENDS(r, 1) && !PENDS(r, 2))
+#else
+#define WAIT_OVER(r) (!PENDS(r, 0) && !PENDS(r, 1))
+#endif
+#ifdef LOSS_BARRIER_FIRST
+#define AFTER_WAIT(r) lead(r)
+#else
+#define AFTER_WAIT(r) patch(r)
+#endif
 
 #ifdef NO_FENCE
 #define COMPARES(r) true
@@ -510,24 +623,25 @@ inline end(r, u)
 #define COMPARES(r) rep[r].known /* else the answer is 409 */
 #endif
 
-/* What a follower is told is all told before the barrier, so it may as well wait for the fence: this
- * leaves out no run that differs in anything but the time of it. */
+/* What a follower is told is all told before the barrier, so it may as well wait for the fence:
+ * this leaves out no run that differs in anything but the time of it. */
 #define REPLICA(r) \
 	:: d_step { rep[r].phase != FOLLOWS && nempty(watch[r]) -> deliver(r) } \
 	:: d_step { rep[r].phase == FOLLOWS && takeovers > 0 -> takeovers--; TAKE_OVER(r) } \
 	:: d_step { rep[r].phase == LEADS && rep[r].write == NO_WRITE && \
-		(rep[r].prop != 0 || OWNS(r) && j_uids != rep[r].resv) -> \
+		(rep[r].prop != 0 || CLEANS && OWNS(r) && j_uids != rep[r].resv) -> \
 		if \
 		:: COMPARES(r) -> begin_write(r) \
 		:: else -> rep[r].write = READ_BACK \
 		fi } \
+	:: d_step { rep[r].phase == WAITING && WAIT_OVER(r) -> rep[r].wait = 0; AFTER_WAIT(r) } \
 	:: d_step { rep[r].write == SENT -> arrive(r) } \
 	:: d_step { rep[r].late -> arrive_late(r) } \
 	:: d_step { rep[r].write == DONE || rep[r].write == DONE_OLD -> written(r) } \
 	:: d_step { rep[r].write == READ_BACK -> read_back(r) } \
 	:: d_step { timeouts > 0 && rep[r].write >= SENT && rep[r].write <= DONE_OLD -> \
 		timeouts--; time_out(r) } \
-	:: d_step { !calm && rep[r].phase != FOLLOWS -> step_down(r) } \
+	:: d_step { !calm && DOWNS && rep[r].phase != FOLLOWS -> step_down(r) } \
 	:: d_step { !calm && rep[r].phase != FOLLOWS -> crash(r) } \
 	:: d_step { relists > 0 && rep[r].phase != FOLLOWS -> relists--; relist(r) }
 
@@ -539,6 +653,7 @@ inline come_to_rest()
 	takeovers = 0;
 	timeouts = 0;
 	relists = 0;
+	losses = 0;
 	n = 0;
 	do
 	:: n < PODS ->
@@ -584,14 +699,18 @@ active proctype world()
 	REPLICA_POD(0, 2)
 	REPLICA_POD(1, 2)
 #endif
+#if LOSSES > 0
+	:: d_step { losses > 0 -> losses--; lose() }
+#endif
 #ifdef QUIET
 	RESTS
 #endif
 	:: else -> break
 	od;
 #ifdef QUIET
-	assert(live == 0);
-	assert(OWNS(0) && rep[0].phase == LEADS && rep[0].used == 0 ||
-		OWNS(1) && rep[1].phase == LEADS && rep[1].used == 0) /* P2 */
+	stuck = live != 0 ||
+		!(OWNS(0) && rep[0].phase == LEADS && rep[0].used == 0 ||
+		  OWNS(1) && rep[1].phase == LEADS && rep[1].used == 0);
+	assert(!stuck) /* P2 */
 #endif
 }

@@ -8,6 +8,11 @@ foreach(name
     feed
     file
     hash
+    leader_metrics
+    leadership
+    leadership_end
+    journal
+    journal_takeover
     options
     pages
     policy_command
@@ -15,11 +20,14 @@ foreach(name
     policy_source
     policy_takeover
     recount
+    reporting
+    reporting_recount
     routing
     status_print
     status_writer
     store
     table
+    trace
     usage_command)
   gq_unit_test(${name} LINKS gq_controller)
 endforeach()
@@ -27,14 +35,22 @@ foreach(name
     accepted
     election
     events
+    leadership
+    leadership_end
+    journal
+    journal_takeover
     policy_lead
     recount
+    reporting
+    reporting_recount
     routing
     status_print
     store
     table)
   gq_fail_alloc(${name})
 endforeach()
+gq_unit_test(journal_sim LINKS gq_controller SOURCES ledger_fixture.c)
+gq_fail_alloc(journal_sim)
 gq_unit_test(serve LINKS gq_controller SOURCES testpki.c)
 gq_unit_test(main)
 target_compile_definitions(test_main PRIVATE GQ_PROGRAM="$<TARGET_FILE:gpuquota>")

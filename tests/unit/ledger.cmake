@@ -2,10 +2,11 @@
 # four, one has too little memory, one steps in between the slices of larger work, one is a random
 # life against a naive model, and one has a thread for everything.
 gq_unit_test(amount LINKS gq_quota)
-foreach(name binding book claims decision drift explain fit ledger rebuild reserve tenancy usage verdict verify
-    ledger_memory ledger_midway ledger_model ledger_stress)
+foreach(name binding book claims decision drift explain fit ledger makers rebuild reserve tenancy unseen usage
+    verdict verify ledger_memory ledger_midway ledger_model ledger_stress)
   gq_unit_test(${name} LINKS gq_quota SOURCES ledger_fixture.c)
 endforeach()
+target_sources(test_ledger_model PRIVATE naive_ledger.c)
 foreach(name ledger_memory verify)
   gq_fail_alloc(${name})
   target_link_options(test_${name} PRIVATE -Wl,--wrap=strdup)

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "node_fixture.h"
+#include "quota/entry.h"
 #include "quota/quantity.h"
 #include "quota_testing.h"
 
@@ -103,10 +104,15 @@ struct gq_policy *policy_make(const char *yaml)
 
 struct world *world_bare(const char *policy)
 {
+	return world_with(&(struct gq_ledger_options){0}, policy);
+}
+
+struct world *world_with(const struct gq_ledger_options *options, const char *policy)
+{
 	struct world *w = calloc(1, sizeof *w);
 
 	assert_non_null(w);
-	w->ledger = gq_ledger_new(&(struct gq_ledger_options){0});
+	w->ledger = gq_ledger_new(options);
 	assert_non_null(w->ledger);
 	w->now_ns = 1000 * S;
 	w->wall_s = 1767225600; /* 2026-01-01 */
@@ -120,6 +126,13 @@ struct world *world_new(const char *policy)
 {
 	struct world *w = world_bare(policy);
 
+	world_fill(w);
+	gq_ledger_set_synced(w->ledger);
+	return w;
+}
+
+void world_fill(struct world *w)
+{
 	world_node_unsettled(w, "a1", PRODUCT "=" A100_80, "nvidia.com/gpu=8");
 	world_node_unsettled(w, "a2", PRODUCT "=" A100_80, "nvidia.com/gpu=8");
 	world_node_unsettled(w, "h1", PRODUCT "=" H100, "nvidia.com/gpu=8");
@@ -127,8 +140,6 @@ struct world *world_new(const char *policy)
 	world_settle(w);
 	world_namespace(w, "a-train", "");
 	world_namespace(w, "a-serve", "");
-	gq_ledger_set_synced(w->ledger);
-	return w;
 }
 
 unsigned world_recount(struct world *w)
@@ -302,6 +313,16 @@ void world_gone(struct world *w, const struct pod_spec *spec)
 enum gq_verdict_kind world_bind(struct world *w, const struct pod_spec *spec, const char *node,
 				bool legacy)
 {
+	enum gq_verdict_kind kind = world_propose_bind(w, spec, node, legacy);
+
+	if (w->ticket)
+		world_commit(w);
+	return kind;
+}
+
+enum gq_verdict_kind world_propose_bind(struct world *w, const struct pod_spec *spec,
+					const char *node, bool legacy)
+{
 	struct gq_err err = {0};
 	const struct gq_binding binding = {.namespace_ = or_default(spec->ns, "a-train"),
 					   .name = or_default(spec->name, "p"),
@@ -315,9 +336,12 @@ enum gq_verdict_kind world_bind(struct world *w, const struct pod_spec *spec, co
 	if (gq_decide_binding(w->ledger, &binding, &w->verdict, &err))
 		fail_msg("%s", err.msg);
 	w->ticket = w->verdict.kind == GQ_VERDICT_ALLOW ? w->verdict.ticket : 0;
-	if (w->ticket)
-		world_commit(w);
 	return w->verdict.kind;
+}
+
+void world_abort(struct world *w)
+{
+	gq_ledger_abort(w->ledger, w->ticket, w->now_ns);
 }
 
 const char *message_of(const struct world *w)
@@ -429,6 +453,96 @@ void world_probed(struct world *w, const struct pod_spec *spec, enum gq_probe_ou
 
 	if (gq_ledger_probe_done(w->ledger, pod_uid(spec), outcome, pod, begun_ns, w->now_ns, &err))
 		fail_msg("%s", err.msg);
+}
+
+/* ---- what the journal must hold ---- */
+
+#define LINES_MAX_BYTES (1u << 20)
+
+static struct gq_unseen print_unseen(struct world *w, struct gq_buf *lines, struct gq_buf *uids)
+{
+	struct gq_unseen unseen;
+
+	assert_int_equal(gq_ledger_unseen_print(w->ledger, lines, uids, &unseen), 0);
+	return unseen;
+}
+
+/* Decodes each line and hands it over. */
+static void each_line(const struct gq_buf *lines, void *arg,
+		      void (*visit)(void *arg, const struct gq_entry *entry))
+{
+	for (const char *at = lines->data; at && *at;) {
+		struct gq_entry entry GQ_CLEANUP(gq_entry_done) = {0};
+		struct gq_err err;
+		size_t len = strcspn(at, "\n");
+		if (gq_entry_decode(at, len, &entry, &err))
+			fail_msg("%.*s: %s", (int)len, at, err.msg);
+		visit(arg, &entry);
+		at += len + (at[len] != '\0');
+	}
+}
+
+static void name_entry(void *arg, const struct gq_entry *entry)
+{
+	struct gq_buf *out = arg;
+
+	gq_buf_printf(out, "%s%s%s%s", out->len ? " " : "", entry->pod->uid,
+		      *entry->bind_node ? ">" : "", entry->bind_node);
+}
+
+static size_t count_lines(const struct gq_buf *text)
+{
+	size_t n = 0;
+
+	for (const char *at = text->data; at && *at; at++)
+		n += *at == '\n';
+	return n;
+}
+
+const char *unseen_of(struct world *w)
+{
+	static char text[64u << 10];
+	struct gq_buf lines GQ_BUF_CLEANUP = GQ_BUF_INIT(LINES_MAX_BYTES);
+	struct gq_buf uids GQ_BUF_CLEANUP = GQ_BUF_INIT(LINES_MAX_BYTES);
+	struct gq_buf json GQ_BUF_CLEANUP = GQ_BUF_INIT(LINES_MAX_BYTES);
+	struct gq_buf out GQ_BUF_CLEANUP = GQ_BUF_INIT(sizeof text - 1);
+	struct gq_unseen unseen = print_unseen(w, &lines, &uids),
+			 told = gq_ledger_unseen(w->ledger);
+
+	each_line(&lines, &out, name_entry);
+	assert_int_equal(count_lines(&lines), unseen.n);
+	assert_int_equal(count_lines(&uids), unseen.n);
+	gq_buf_json_string(&json, lines.data ? lines.data : "", lines.len);
+	assert_int_equal(json.len - 2, unseen.bytes); /* without the quotes */
+	assert_memory_equal(&unseen, &told, sizeof told);
+	(void)snprintf(text, sizeof text, "%s", out.data ? out.data : "");
+	return text;
+}
+
+static void restore_entry(void *arg, const struct gq_entry *entry)
+{
+	struct world *w = arg;
+	struct gq_err err;
+
+	if (gq_ledger_restore(w->ledger, entry, w->now_ns, &err))
+		fail_msg("%s", err.msg);
+}
+
+void world_restore(struct world *w, struct world *from)
+{
+	struct gq_buf lines GQ_BUF_CLEANUP = GQ_BUF_INIT(LINES_MAX_BYTES);
+
+	(void)print_unseen(from, &lines, NULL);
+	each_line(&lines, w, restore_entry);
+}
+
+void restore_line(struct world *w, const struct pod_spec *spec, const char *user, const char *node)
+{
+	struct gq_pod *pod GQ_CLEANUP(gq_cleanup_pod) = pod_make(spec);
+	struct gq_buf line GQ_BUF_CLEANUP = GQ_BUF_INIT(LINES_MAX_BYTES);
+
+	assert_int_equal(gq_entry_print(&line, pod, user, node), 0);
+	each_line(&line, w, restore_entry);
 }
 
 /* ---- chance ---- */

@@ -70,6 +70,9 @@ struct world {
 struct world *world_new(const char *policy);
 /* The same without nodes and namespaces, and not synced. */
 struct world *world_bare(const char *policy);
+struct world *world_with(const struct gq_ledger_options *options, const char *policy);
+/* Those nodes and namespaces. */
+void world_fill(struct world *w);
 /* Checks that a recount finds nothing to repair, and frees it. */
 void world_free(struct world *w);
 
@@ -94,10 +97,13 @@ enum gq_verdict_kind world_ask(struct world *w, const struct pod_spec *spec, con
 enum gq_verdict_kind world_propose(struct world *w, const struct pod_spec *spec,
 				   const struct ask *ask);
 void world_commit(struct world *w);
+void world_abort(struct world *w);
 void world_seen(struct world *w, const struct pod_spec *spec);
 void world_gone(struct world *w, const struct pod_spec *spec);
 enum gq_verdict_kind world_bind(struct world *w, const struct pod_spec *spec, const char *node,
 				bool legacy);
+enum gq_verdict_kind world_propose_bind(struct world *w, const struct pod_spec *spec,
+					const char *node, bool legacy);
 
 #define SPEC(...) (&(struct pod_spec){__VA_ARGS__})
 #define CREATE(w, ...) world_ask(w, SPEC(__VA_ARGS__), &(struct ask){0})
@@ -152,6 +158,15 @@ const char *probes_of(struct world *w);
 /* The answer to a GET that began at begun_ns. pod: FOUND only. */
 void world_probed(struct world *w, const struct pod_spec *spec, enum gq_probe_outcome outcome,
 		  const struct pod_spec *found, int64_t begun_ns);
+
+/* The reservations that the journal must hold, in their order: "uid" or "uid>node", with ' '
+ * between them. Checks what is told of them besides. */
+const char *unseen_of(struct world *w);
+#define assert_unseen(w, text) assert_string_equal(unseen_of(w), text)
+/* Takes over what the journal of another world must hold. */
+void world_restore(struct world *w, struct world *from);
+/* Takes over one reservation. user, node (of a binding): may be NULL. */
+void restore_line(struct world *w, const struct pod_spec *spec, const char *user, const char *node);
 
 /* The seed of a random test, printed: a fixed one, or $GQ_SEED ("random": from the clock). */
 uint64_t seed_take(const char *test);

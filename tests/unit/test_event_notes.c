@@ -231,7 +231,7 @@ static void limits(void **state)
 
 	limit.class_name = "H100"; /* a series of its own */
 	limit.pods = pods;
-	limit.n_pods = 1;
+	limit.n_pods = limit.n_unasked = 1;
 	gq_note_tenant_over(&notes, &limit);
 	expect.note =
 	    "team-a holds 9 H100 GPUs and may hold 8 H100 GPUs. No pod is evicted; new ones "
@@ -240,7 +240,7 @@ static void limits(void **state)
 	assert_told(&expect);
 
 	limit.tenant = "team-b";
-	limit.n_pods = LEN(pods);
+	limit.n_pods = limit.n_unasked = LEN(pods);
 	limit.held = 81920;
 	limit.limit = 40960;
 	limit.memory = true;
@@ -251,6 +251,27 @@ static void limits(void **state)
 	    "Pods that came in without gpuquota: a-train/p1, a-train/p2, a-train/p3, "
 	    "a-serve/p4, a-serve/p5, 2 more.";
 	assert_told(&expect);
+
+	/* who was asked about, or there before us, is named after the others */
+	limit.tenant = "team-c";
+	limit.n_unasked = 2;
+	gq_note_tenant_over(&notes, &limit);
+	expect.note =
+	    "team-c holds 80Gi of H100 memory and may hold 40Gi of H100 memory. No pod is "
+	    "evicted; new ones are refused until enough have ended or the quota is raised. "
+	    "Pods that came in without gpuquota: a-train/p1, a-train/p2. Others that hold of it: "
+	    "a-train/p3, a-serve/p4, a-serve/p5, 2 more.";
+	assert_told(&expect);
+	limit.tenant = "team-d";
+	limit.n_unasked = 0;
+	limit.n_pods = 2;
+	gq_note_tenant_over(&notes, &limit);
+	expect.note =
+	    "team-d holds 80Gi of H100 memory and may hold 40Gi of H100 memory. No pod is "
+	    "evicted; new ones are refused until enough have ended or the quota is raised. "
+	    "Pods that hold of it: a-train/p1, a-train/p2.";
+	assert_told(&expect);
+	limit.tenant = "team-b";
 
 	/* the other currency is another series, and so is being back under it */
 	limit.memory = false;

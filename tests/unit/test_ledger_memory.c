@@ -1,6 +1,7 @@
 #include "ledger_fixture.h"
 
 #include "fail_alloc.h"
+#include "quota/entry.h"
 #include "quota/ledger_internal.h"
 
 /* Fails one allocation of the ledger after the other. The answer is GQ_ENOMEM, or it was done all
@@ -47,7 +48,7 @@ static char *state_of(struct world *w)
 		gq_buf_printf(&out, "%s\n", usage_of(w, limits[i][0], limits[i][1]));
 		gq_buf_printf(&out, "%s\n", memory_of(w, limits[i][0], limits[i][1]));
 	}
-	gq_buf_puts(&out, pods_of(w));
+	gq_buf_printf(&out, "%s\n%s", pods_of(w), unseen_of(w));
 	return gq_buf_steal(&out);
 }
 
@@ -92,6 +93,31 @@ static int do_bind(struct world *w, const struct objects *o)
 
 	gq_verdict_done(&w->verdict);
 	return gq_decide_binding(w->ledger, &binding, &w->verdict, NULL);
+}
+
+static int restore(struct world *w, const struct gq_pod *pod, const char *node)
+{
+	char user[] = "jane", bind_node[16];
+	const struct gq_entry entry = {
+	    .pod = (struct gq_pod *)pod, .user = user, .bind_node = bind_node};
+
+	(void)snprintf(bind_node, sizeof bind_node, "%s", node);
+	return gq_ledger_restore(w->ledger, &entry, w->now_ns, NULL);
+}
+
+static int do_restore(struct world *w, const struct objects *o)
+{
+	return restore(w, o->other, "");
+}
+
+static int do_restore_bound(struct world *w, const struct objects *o)
+{
+	return restore(w, o->other, "h1");
+}
+
+static int do_restore_binding(struct world *w, const struct objects *o)
+{
+	return restore(w, o->pod, "h1");
 }
 
 static int do_node(struct world *w, const struct objects *o)
@@ -202,6 +228,27 @@ static struct world *setup_binding(void)
 	return w;
 }
 
+/* Bound before, to another class: what that holds is not lost with the next one. */
+static struct world *setup_bound_elsewhere(void)
+{
+	struct world *w = setup();
+
+	world_node(w, "b1", PRODUCT "=" A100_40);
+	assert_int_equal(world_bind(w, SPEC(.name = "p"), "b1", false), GQ_VERDICT_ALLOW);
+	assert_true(w->ticket != 0);
+	return w;
+}
+
+/* Allowed, not seen, and bound by somebody who is faster than the watch. */
+static struct world *setup_unseen(void)
+{
+	struct world *w = setup();
+
+	GONE(w, .name = "p");
+	ALLOWED(w, .name = "p", .gpus = 2, .product = A100_80);
+	return w;
+}
+
 static long torture(struct world *(*make)(void),
 		    int (*act)(struct world *w, const struct objects *o), bool may_settle_later)
 {
@@ -278,7 +325,19 @@ static void binding(void **state)
 {
 	(void)state;
 	assert_true(torture(setup, do_bind, false) > 0);
+	assert_true(torture(setup_bound_elsewhere, do_bind, false) > 0);
+	assert_true(torture(setup_unseen, do_bind, false) > 0);
 	assert_true(torture(setup_binding, do_bind_end, false) > 0);
+}
+
+static void taking_over(void **state)
+{
+	(void)state;
+	assert_true(torture(setup, do_restore, false) > 0);
+	assert_true(torture(setup, do_restore_bound, false) > 0);
+	assert_true(torture(setup, do_restore_binding, false) > 0);
+	assert_true(torture(setup_unseen, do_restore_binding, false) > 0);
+	assert_true(torture(setup_asked, do_restore, false) > 0);
 }
 
 static void nodes_and_namespaces(void **state)
@@ -333,6 +392,7 @@ int main(void)
 	    cmocka_unit_test(creating),
 	    cmocka_unit_test(pods_seen),
 	    cmocka_unit_test(binding),
+	    cmocka_unit_test(taking_over),
 	    cmocka_unit_test(nodes_and_namespaces),
 	    cmocka_unit_test(policies_and_usage),
 	    cmocka_unit_test(recounts),

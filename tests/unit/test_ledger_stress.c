@@ -4,12 +4,14 @@
 #include <stdatomic.h>
 
 #include "quota/amount.h"
+#include "quota/entry.h"
 #include "quota_testing.h"
 
-/* Everything at once: requests, pod events, nodes, namespaces that move, policies, recounts and
- * readers, each in a thread of its own. Meant for ThreadSanitizer, and checked by an oracle: what
- * the oracle holds for the steady tenant is never more than the ledger does, and the ledger never
- * holds more than the limit. At the end the totals equal what the test itself has counted. */
+/* Everything at once: requests, pod events, nodes, namespaces that move, policies, recounts, the
+ * journal and readers, each in a thread of its own. Meant for ThreadSanitizer, and checked by an
+ * oracle: what the oracle holds for the steady tenant is never more than the ledger does, and the
+ * ledger never holds more than the limit. At the end the totals equal what the test itself has
+ * counted. */
 
 #define STEADY_LIMIT 5
 
@@ -37,6 +39,7 @@ static const char *const policies[] = {
 
 struct shared {
 	struct gq_ledger *ledger;
+	struct gq_ledger *successor; /* takes over what is in the journal, all the time */
 	struct gq_policy *policies[LEN(policies)];
 	uint64_t seed;
 	int rounds;
@@ -44,7 +47,7 @@ struct shared {
 	atomic_int held[2]; /* GPUs of the steady tenant: A100, H100 */
 	atomic_int faults;
 	atomic_bool over;
-	atomic_uint allowed, refused;
+	atomic_uint allowed, refused, crossed;
 	/* each owned by one thread; read at the end */
 	int team[SPACES]; /* 0 none, 1 red, 2 blue */
 	int pods[SPACES];
@@ -84,6 +87,54 @@ static void pod_event(struct shared *s, struct pod_spec *spec)
 	struct gq_pod *pod GQ_CLEANUP(gq_cleanup_pod) = pod_make(spec);
 
 	check(s, gq_ledger_pod_seen(s->ledger, pod, tick(s), NULL) == 0, "a pod was not taken in");
+}
+
+/* Binds the pod to a node; returns the verdict, and its ticket. */
+static enum gq_verdict_kind bind(struct shared *s, const struct pod_spec *spec, const char *node,
+				 uint64_t *ret_ticket)
+{
+	struct gq_verdict verdict GQ_CLEANUP(gq_verdict_done) = GQ_VERDICT_INIT;
+	int64_t now = tick(s);
+	const struct gq_binding binding = {.namespace_ = spec->ns,
+					   .name = spec->name,
+					   .uid = spec->uid,
+					   .node = node,
+					   .now_ns = now,
+					   .deadline_ns = now + S};
+
+	check(s, gq_decide_binding(s->ledger, &binding, &verdict, NULL) == 0, "bind");
+	*ret_ticket = verdict.ticket;
+	return verdict.kind;
+}
+
+static const char *const steady_nodes[] = {"a-steady", "h-steady"};
+
+/* Binds a pod of one class to a node of the other, which has to find room there. Returns the class
+ * that the oracle holds for it now. */
+static int bind_across(struct thread *t, struct pod_spec *spec, int kind)
+{
+	struct shared *s = t->s;
+	uint64_t ticket;
+	enum gq_verdict_kind verdict = bind(s, spec, steady_nodes[!kind], &ticket);
+
+	check(s, verdict == GQ_VERDICT_ALLOW || verdict == GQ_VERDICT_DENY, "a binding waits");
+	if (verdict != GQ_VERDICT_ALLOW)
+		return kind;
+	check(s, ticket != 0, "nothing to commit of a binding");
+	atomic_fetch_add(&s->held[!kind], spec->gpus);
+	check_held(s);
+	pod_event(s, spec);
+	if (roll(t, 2)) {
+		atomic_fetch_sub(&s->held[!kind], spec->gpus);
+		gq_ledger_abort(s->ledger, ticket, tick(s));
+		return kind;
+	}
+	gq_ledger_commit(s->ledger, ticket, tick(s));
+	atomic_fetch_add(&s->crossed, 1);
+	atomic_fetch_sub(&s->held[kind], spec->gpus);
+	spec->node = steady_nodes[!kind];
+	pod_event(s, spec);
+	return !kind;
 }
 
 /* One steady pod, from request to end; the oracle counts it for less long than the ledger. */
@@ -132,18 +183,15 @@ static void *request(void *arg)
 		gq_ledger_commit(s->ledger, verdict.ticket, tick(s));
 		pod_event(s, &spec);
 		if (roll(t, 2)) {
-			spec.node = kind ? "h-steady" : "a-steady";
-			const struct gq_binding binding = {.namespace_ = spec.ns,
-							   .name = name,
-							   .uid = uid,
-							   .node = spec.node,
-							   .now_ns = now,
-							   .deadline_ns = now + S};
-			gq_verdict_done(&verdict);
-			check(s, gq_decide_binding(s->ledger, &binding, &verdict, NULL) == 0,
-			      "bind");
-			check(s, verdict.kind == GQ_VERDICT_ALLOW, "a binding within the charge");
+			uint64_t ticket;
+			check(s,
+			      bind(s, &spec, steady_nodes[kind], &ticket) == GQ_VERDICT_ALLOW &&
+				  ticket == 0,
+			      "a binding within the charge");
+			spec.node = steady_nodes[kind];
 			pod_event(s, &spec);
+		} else if (roll(t, 2)) {
+			kind = bind_across(t, &spec, kind);
 		}
 		atomic_fetch_sub(&s->held[kind], gpus);
 		gq_ledger_pod_gone(s->ledger, uid, tick(s));
@@ -263,6 +311,65 @@ static void *policy_events(void *arg)
 	return NULL;
 }
 
+/* The lines of the one ledger into the other. */
+static void take_over(struct shared *s)
+{
+	struct gq_buf lines GQ_BUF_CLEANUP = GQ_BUF_INIT(1u << 20);
+	struct gq_buf uids GQ_BUF_CLEANUP = GQ_BUF_INIT(1u << 20);
+	struct gq_unseen unseen;
+	size_t n = 0, len;
+
+	check(s, gq_ledger_unseen_print(s->ledger, &lines, &uids, &unseen) == 0, "lines");
+	for (const char *at = lines.data; at && *at; at += len + 1, n++) {
+		struct gq_entry entry GQ_CLEANUP(gq_entry_done) = {0};
+		len = strcspn(at, "\n");
+		check(s,
+		      gq_entry_decode(at, len, &entry, NULL) == 0 &&
+			  gq_ledger_restore(s->successor, &entry, tick(s), NULL) == 0,
+		      "a line");
+	}
+	check(s, n == unseen.n, "as many lines as were told");
+	for (char *uid = uids.data, *end; uid && (end = strchr(uid, '\n')); uid = end + 1) {
+		*end = '\0';
+		gq_ledger_pod_gone(s->successor, uid, tick(s));
+	}
+}
+
+/* A reservation is taken over while everybody goes on. */
+static void haunt(struct thread *t)
+{
+	struct shared *s = t->s;
+	struct gq_pod *pod GQ_CLEANUP(gq_cleanup_pod) =
+	    pod_make(SPEC(.ns = "n7", .name = "ghost", .uid = "ghost", .product = A100_80));
+	char user[] = "ghost", node[] = "h-steady", none[] = "";
+	const struct gq_entry entry = {
+	    .pod = pod, .user = user, .bind_node = roll(t, 2) ? node : none};
+
+	check(s, gq_ledger_restore(s->ledger, &entry, tick(s), NULL) == 0, "restored");
+	check(s, gq_ledger_unseen(s->ledger).n > 0, "a restored line");
+	if (roll(t, 2))
+		check(s, gq_ledger_pod_seen(s->ledger, pod, tick(s), NULL) == 0, "seen");
+	gq_ledger_pod_gone(s->ledger, "ghost", tick(s));
+}
+
+static void *journal(void *arg)
+{
+	struct thread *t = arg;
+	struct shared *s = t->s;
+	struct gq_ended ended[16];
+
+	for (int i = 0; i < s->rounds; i++) {
+		take_over(s);
+		haunt(t);
+		check(s, !gq_ledger_check_watch(s->ledger, tick(s)), "no pod is late");
+		while (gq_ledger_ended(s->ledger, ended, LEN(ended)))
+			check(s, ended[0].seen && ended[0].uid[0], "what ended was seen");
+		gq_ledger_hold_grants(s->ledger, roll(t, 8) == 0);
+	}
+	gq_ledger_hold_grants(s->ledger, false);
+	return NULL;
+}
+
 static void *readers(void *arg)
 {
 	struct thread *t = arg;
@@ -331,15 +438,19 @@ static void check_end(struct shared *s)
 	assert_int_equal(total_in(s, "steady", "H100"), 0);
 	assert_int_equal(atomic_load(&s->faults), 0);
 	assert_true(atomic_load(&s->allowed) > (unsigned)s->rounds / 10);
+	assert_true(atomic_load(&s->crossed) > 0);
+	assert_int_equal(gq_ledger_unseen(s->ledger).n, 0);
+	assert_int_equal(gq_ledger_unseen(s->ledger).bytes, 0);
 }
 
 static void everything_at_once(void **state)
 {
-	struct world *w = world_bare(policies[0]);
+	struct world *w = world_with(&(struct gq_ledger_options){.note_ended = true}, policies[0]);
+	struct world *successor = world_bare(policies[0]);
 	const char *rounds = getenv("GQ_ROUNDS");
 	struct shared *s = calloc(1, sizeof *s);
-	static void *(*const bodies[])(void *) = {request,          request,     pod_events,
-						  namespace_events, node_events, policy_events};
+	static void *(*const bodies[])(void *) = {
+	    request, request, pod_events, namespace_events, node_events, policy_events, journal};
 	struct thread threads[LEN(bodies) + 1];
 	pthread_t ids[LEN(bodies) + 1];
 	char name[16];
@@ -347,6 +458,7 @@ static void everything_at_once(void **state)
 	(void)state;
 	assert_non_null(s);
 	s->ledger = w->ledger;
+	s->successor = successor->ledger;
 	s->seed = seed_take("everything_at_once");
 	s->rounds = rounds ? (int)strtol(rounds, NULL, 0) : 300;
 	s->now_ns = w->now_ns;
@@ -369,11 +481,15 @@ static void everything_at_once(void **state)
 		assert_int_equal(pthread_join(ids[i], NULL), 0);
 	atomic_store(&s->over, true);
 	assert_int_equal(pthread_join(ids[LEN(bodies)], NULL), 0);
-	print_message("%u allowed, %u refused\n", s->allowed, s->refused);
+	print_message("%u allowed, %u refused, %u bound to the other class\n", s->allowed,
+		      s->refused, s->crossed);
 	check_end(s);
 	for (size_t i = 0; i < LEN(policies); i++)
 		gq_policy_unref(s->policies[i]);
+	assert_pods(successor, "");
+	assert_unseen(successor, "");
 	free(s);
+	world_free(successor);
 	world_free(w);
 }
 

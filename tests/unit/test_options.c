@@ -176,7 +176,7 @@ static int serve(const char *line, struct gq_serve_options *ret_options, struct 
 	return gq_serve_options_parse(argc, argv, ret_options, err);
 }
 
-#define NEEDED "--tls-cert c --tls-key k --leader-elect=false"
+#define NEEDED "--tls-cert c --tls-key k"
 
 static void serve_defaults(void **state)
 {
@@ -192,6 +192,7 @@ static void serve_defaults(void **state)
 	assert_string_equal(o.metrics_listen, ":9402");
 	assert_string_equal(o.tls_cert, "c");
 	assert_string_equal(o.tls_key, "k");
+	assert_true(o.leader_elect);
 	assert_string_equal(o.identity, "gpuquota-0");
 	assert_true(o.reservation_ttl_ns == 60 * GQ_NS_PER_S);
 	assert_int_equal(o.log_level, GQ_LOG_INFO);
@@ -223,6 +224,7 @@ static void serve_every_option(void **state)
 		assert_string_equal(o.metrics_listen, "[::1]:6");
 		assert_string_equal(o.tls_cert, "c");
 		assert_string_equal(o.tls_key, "k");
+		assert_false(o.leader_elect);
 		assert_string_equal(o.identity, "me");
 		assert_true(o.reservation_ttl_ns == 90 * GQ_NS_PER_S);
 		assert_int_equal(o.log_level, GQ_LOG_DEBUG);
@@ -235,17 +237,15 @@ static void serve_errors(void **state)
 	static const struct {
 		const char *line, *message;
 	} cases[] = {
-	    /* leader election is on when nobody says otherwise, and this version has none */
-	    {"", "--leader-elect=false"},
-	    {"--tls-cert c --tls-key k", "pass --leader-elect=false"},
-	    {"--tls-cert c --tls-key k --leader-elect=true", "is not supported by this version"},
-	    {"--tls-cert c --tls-key k --leader-elect true", "strategy: Recreate"},
-	    {"--tls-cert c --tls-key k --leader-elect=maybe", "true or false, not maybe"},
-	    {"--tls-cert c --tls-key k --leader-elect=", "true or false"},
-	    {"--tls-cert c --tls-key k --leader-elect=False", "true or false"},
-	    {"--tls-cert c --leader-elect=false", "--tls-key"},
-	    {"--tls-key k --leader-elect=false", "--tls-cert"},
-	    {"--leader-elect=false", "HTTPS"},
+	    {NEEDED " --leader-elect=maybe", "true or false, not maybe"},
+	    {NEEDED " --leader-elect=", "true or false"},
+	    {NEEDED " --leader-elect=False", "true or false"},
+	    {NEEDED " --leader-elect=0", "true or false"},
+	    {NEEDED " --leader-elect", "--leader-elect needs a value"},
+	    {NEEDED " --leader-elect=true --leader-elect=false", "given twice"},
+	    {"--tls-cert c", "--tls-key"},
+	    {"--tls-key k", "--tls-cert"},
+	    {"", "HTTPS"},
 	    {NEEDED " --reservation-ttl 0", "from 1 to 3600"},
 	    {NEEDED " --reservation-ttl=-1", "from 1 to 3600"},
 	    {NEEDED " --reservation-ttl 3601", "from 1 to 3600"},
@@ -278,6 +278,29 @@ static void serve_errors(void **state)
 	}
 }
 
+static void serve_leader_elect(void **state)
+{
+	static const struct {
+		const char *line;
+		bool elect;
+	} cases[] = {
+	    {NEEDED, true},
+	    {NEEDED " --leader-elect=true", true},
+	    {NEEDED " --leader-elect true", true},
+	    {NEEDED " --leader-elect=false", false},
+	    {"--leader-elect false " NEEDED, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < LEN(cases); i++) {
+		struct gq_serve_options o = {.leader_elect = !cases[i].elect};
+		struct gq_err err = {0};
+		if (serve(cases[i].line, &o, &err))
+			fail_msg("%s: %s", cases[i].line, err.msg);
+		assert_int_equal(o.leader_elect, cases[i].elect);
+	}
+}
+
 static void serve_ttl_bounds(void **state)
 {
 	struct gq_serve_options o = {0};
@@ -299,6 +322,7 @@ int main(void)
 	    cmocka_unit_test(serve_defaults),
 	    cmocka_unit_test(serve_every_option),
 	    cmocka_unit_test(serve_errors),
+	    cmocka_unit_test(serve_leader_elect),
 	    cmocka_unit_test(serve_ttl_bounds),
 	};
 

@@ -100,6 +100,22 @@ size_t gq_informer_stats(const struct gq_informer *informer, struct gq_watch_sta
 	return LEN(watches);
 }
 
+/* ---- the leadership, played by the test ---- */
+
+static struct gq_leadership_status leading;
+
+bool gq_leadership_leads(const struct gq_leadership *leadership)
+{
+	(void)leadership;
+	return leading.leads;
+}
+
+void gq_leadership_status(struct gq_leadership *leadership, struct gq_leadership_status *ret_status)
+{
+	(void)leadership;
+	*ret_status = leading;
+}
+
 /* ---- */
 
 static struct app_clock app_time;
@@ -110,6 +126,7 @@ static int setup(void **state)
 	(void)state;
 	app_clock_init(&app_time);
 	memset(&pages, 0, sizeof pages);
+	leading = (struct gq_leadership_status){.leads = true, .epoch = 7, .terms = 2};
 	watches[3].synced = false;
 	pages.ledger = gq_ledger_new(&(struct gq_ledger_options){0});
 	pages.clock = &app_time.clock;
@@ -117,12 +134,31 @@ static int setup(void **state)
 	    .ledger = pages.ledger, .clock = pages.clock, .namespace_ = "gpuquota-system"});
 	pages.admission = gq_admission_new(
 	    &(struct gq_admission_options){.ledger = pages.ledger, .clock = pages.clock});
-	return pages.ledger && pages.policy && pages.admission ? 0 : -1;
+	pages.journal = gq_journal_new(&(struct gq_journal_options){.ledger = pages.ledger,
+								    .clock = pages.clock,
+								    .namespace_ = "gpuquota-system",
+								    .holder = "gpuquota-0",
+								    .ttl_ns = 60 * GQ_NS_PER_S});
+	pages.events = gq_events_new(
+	    &(struct gq_events_options){.clock = pages.clock, .instance = "gpuquota-0"});
+	pages.reporting =
+	    gq_reporting_new(&(struct gq_reporting_options){.ledger = pages.ledger,
+							    .clock = pages.clock,
+							    .policy = pages.policy,
+							    .namespace_ = "gpuquota-system",
+							    .identity = "gpuquota-0"});
+	return pages.ledger && pages.policy && pages.admission && pages.journal && pages.events &&
+		       pages.reporting
+		   ? 0
+		   : -1;
 }
 
 static int teardown(void **state)
 {
 	(void)state;
+	gq_reporting_free(pages.reporting);
+	gq_events_free(pages.events);
+	gq_journal_free(pages.journal);
 	gq_admission_free(pages.admission);
 	gq_policy_source_free(pages.policy);
 	gq_ledger_free(pages.ledger);
@@ -271,6 +307,14 @@ static void metrics(void **state)
 	    {"gpuquota_policy_last_reload_successful", 1},
 	    {"gpuquota_ledger_drift_total{tenant=\"team-a\",class=\"A100\"}", 0},
 	    {"gpuquota_leader", 1},
+	    {"gpuquota_leader_terms_total", 2},
+	    {"gpuquota_journal_held", 1},
+	    {"gpuquota_journal_grants_total", 0},
+	    {"gpuquota_journal_writes_total{outcome=\"written\"}", 0},
+	    {"gpuquota_events_total{outcome=\"written\"}", 0},
+	    {"gpuquota_status_writes_total", 0},
+	    {"gpuquota_recounts_total", 0},
+	    {"gpuquota_last_recount_timestamp_seconds", 0},
 	    {"gpuquota_http_connections", 3},
 	    {"gpuquota_limit_gpus{tenant=\"team-a\",class=\"A100\"}", 4},
 	    {"gpuquota_watch_synced{resource=\"nodes\"}", 1},
@@ -285,7 +329,8 @@ static void metrics(void **state)
 	    {"gpuquota_review_duration_seconds_count", 0},
 	};
 	for (size_t i = 0; i < LEN(cases); i++)
-		assert_true(page_value(page, cases[i].series) == cases[i].value);
+		if (page_value(page, cases[i].series) != cases[i].value)
+			fail_msg("%s is %f", cases[i].series, page_value(page, cases[i].series));
 	assert_int_equal(page_count(page, "gpuquota_policy_info{hash=\""), 1);
 	assert_int_equal(page_count(page, "gpuquota_build_info{version=\""), 1);
 	assert_int_equal(page_count(page, "gpuquota_watch_synced"), LEN(watches));
@@ -297,6 +342,40 @@ static void metrics(void **state)
 	assert_true(page_value(page, "gpuquota_policy_last_reload_successful") == 0);
 	assert_int_equal(page_count(page, "gpuquota_policy_info"), 1);
 	page_free(page);
+	free(request.body);
+}
+
+/* What tenants hold is told by the leader alone, so that sums over replicas are right; how a
+ * follower itself does is on its page all the same. */
+static void metrics_of_a_follower(void **state)
+{
+	static const char *const of_the_leader[] = {
+	    "gpuquota_limit_",
+	    "gpuquota_used_",
+	    "gpuquota_ledger_drift_total",
+	    "gpuquota_bound_gpu_seconds_total",
+	    "gpuquota_charges",
+	};
+
+	(void)state;
+	apply_policy(APP_POLICY);
+	for (int leads = 0; leads < 2; leads++) {
+		leading.leads = leads != 0;
+		struct gq_request request = get("/metrics", 200);
+		struct page *page = page_parse(request.body);
+		free(request.body);
+		for (size_t i = 0; i < LEN(of_the_leader); i++)
+			assert_int_equal(page_count(page, of_the_leader[i]) > 0, leads);
+		assert_true(page_value(page, "gpuquota_leader") == leads);
+		assert_int_equal(page_count(page, "gpuquota_policy_info"), 1);
+		assert_int_equal(page_count(page, "gpuquota_watch_synced"), LEN(watches));
+		assert_int_equal(page_count(page, "gpuquota_journal_epoch"), 1);
+		page_free(page);
+	}
+	/* the page for people shows what this replica has counted, whoever leads */
+	leading.leads = false;
+	struct gq_request request = get("/usage", 200);
+	assert_has(request.body, "team-a");
 	free(request.body);
 }
 
@@ -316,12 +395,8 @@ static void linted(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(routes),
-	    TEST(healthz),
-	    TEST(readyz),
-	    TEST(usage),
-	    TEST(metrics),
-	    TEST(linted),
+	    cmocka_unit_test(routes),    TEST(healthz), TEST(readyz), TEST(usage), TEST(metrics),
+	    TEST(metrics_of_a_follower), TEST(linted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -252,6 +252,33 @@ static void takes(void **state)
 	assert_false(status().labelled);
 }
 
+/* The label stays as it is, and nobody looks after it. */
+static void rests(void **state)
+{
+	(void)state;
+	gq_routing_take(routing);
+	finish(0, "{'items':[]}");
+	finish(0, "{}");
+	gq_routing_rest(routing);
+	pass(60 * S);
+	assert_int_equal(n_calls, 0);
+	assert_true(status().labelled);
+	/* while a request is under way, and while another attempt is waited for */
+	for (int code = 0; code >= GQ_EIO; code += GQ_EIO) {
+		gq_routing_take(routing);
+		expect_list();
+		if (code)
+			finish(code, NULL);
+		gq_routing_rest(routing);
+		if (!code)
+			finish(code, "{'items':[{'metadata':{'name':'pod-b'}}]}");
+		pass(60 * S);
+		assert_int_equal(n_calls, 0);
+	}
+	gq_routing_leave(routing);
+	expect_patch("pod-a", OFF);
+}
+
 /* No pod of our own: nothing is missing. */
 static void no_pod(void **state)
 {
@@ -616,10 +643,10 @@ int main(void)
 {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 	const struct CMUnitTest tests[] = {
-	    TEST(leaves),        TEST(takes),        TEST(no_pod),    TEST(identities),
-	    TEST(tries_again),   TEST(stubborn),     TEST(bad_lists), TEST(supersedes),
-	    TEST(starts_anew),   TEST(cannot_start), TEST(barrier),   TEST(any_thread),
-	    TEST(out_of_memory),
+	    TEST(leaves),     TEST(takes),         TEST(rests),        TEST(no_pod),
+	    TEST(identities), TEST(tries_again),   TEST(stubborn),     TEST(bad_lists),
+	    TEST(supersedes), TEST(starts_anew),   TEST(cannot_start), TEST(barrier),
+	    TEST(any_thread), TEST(out_of_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -175,6 +175,8 @@ static void a_run_without_an_api_server(void **state)
 	assert_has(answer, "gpuquota_build_info{version=");
 	assert_has(answer, "gpuquota_policy_last_reload_successful 0");
 	assert_has(answer, "gpuquota_watch_synced{resource=\"pods\"} 0");
+	assert_has(answer, "\ngpuquota_leader 0\n");
+	assert_has(answer, "\ngpuquota_journal_epoch 0\n");
 	get(port, "/nowhere", answer, sizeof answer);
 	assert_has(answer, "HTTP/1.1 404 ");
 	assert_int_equal(kill(child, SIGHUP), 0); /* reads the certificate again, and goes on */

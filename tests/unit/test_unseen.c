@@ -1,0 +1,798 @@
+#include "ledger_fixture.h"
+
+#include "quota/entry.h"
+#include "quota/ledger_internal.h"
+#include "quota_testing.h"
+
+#define TEAM_A                                                                                     \
+	"tenants:\n"                                                                               \
+	"  - name: team-a\n"                                                                       \
+	"    namespaces: [a-train, a-serve]\n"
+#define TEAM TEAM_A "    quota: {A100: {gpus: 8}, H100: {gpus: 4}, \"*\": {gpus: 10}}\n"
+#define BOTH "'" A100_80 "','" H100 "'"
+#define POD .gpus = 2, .product = A100_80
+
+/* Whether the set's number has changed since the last look. */
+static bool changed(struct world *w)
+{
+	static uint64_t last;
+	uint64_t version = gq_ledger_unseen(w->ledger).version;
+	bool other = version != last;
+
+	last = version;
+	return other;
+}
+
+static void lines_come_and_go(void **state)
+{
+	struct world *w = world_new(TEAM);
+
+	(void)state;
+	assert_unseen(w, "");
+	(void)changed(w);
+	world_propose(w, SPEC(.name = "p1", POD), &(struct ask){0});
+	assert_true(changed(w));
+	assert_unseen(w, "a-train/p1");
+	world_commit(w);
+	assert_false(changed(w));
+	ALLOWED(w, .ns = "a-serve", .name = "p2", POD);
+	assert_true(changed(w));
+	assert_unseen(w, "a-train/p1 a-serve/p2");
+	/* nothing is noted of what holds nothing by it */
+	world_propose(w, SPEC(.name = "dry", POD), &(struct ask){.dry_run = true});
+	DENIED(w, GQ_REASON_OVER_LIMIT, "A100", .name = "big", .gpus = 7, .product = A100_80);
+	SEEN(w, .name = "there", POD);
+	GONE(w, .name = "there");
+	GONE(w, .name = "never");
+	assert_false(changed(w));
+	/* the watch shows one, in whatever state */
+	SEEN(w, .name = "p1", POD, .node = "a1");
+	assert_true(changed(w));
+	assert_unseen(w, "a-serve/p2");
+	SEEN(w, .name = "p1", POD, .node = "a1", .terminating = true);
+	assert_false(changed(w));
+	SEEN(w, .ns = "a-serve", .name = "p2", POD, .phase = "Succeeded");
+	assert_true(changed(w));
+	assert_unseen(w, "");
+	world_free(w);
+}
+
+static void lines_of_aborted_and_vanished_pods_go(void **state)
+{
+	struct world *w = world_new(TEAM);
+	uint64_t ticket;
+
+	(void)state;
+	world_propose(w, SPEC(.name = "p1", POD), &(struct ask){0});
+	ticket = w->ticket;
+	world_propose(w, SPEC(.name = "p2", POD), &(struct ask){0});
+	world_abort(w);
+	assert_unseen(w, "a-train/p1");
+	/* it was seen before its ticket was decided */
+	SEEN(w, .name = "p1", POD);
+	assert_unseen(w, "");
+	gq_ledger_abort(w->ledger, ticket, w->now_ns);
+	assert_pods(w, "1 pending");
+	ALLOWED(w, .name = "p3", POD);
+	GONE(w, .name = "p3");
+	assert_unseen(w, "");
+	world_free(w);
+}
+
+static void lines_go_by_a_get(void **state)
+{
+	struct world *w = world_new(TEAM);
+
+	(void)state;
+	ALLOWED(w, .name = "p1", POD);
+	ALLOWED(w, .name = "p2", POD);
+	world_pass(w, 2 * S);
+	(void)probes_of(w);
+	(void)changed(w);
+	world_probed(w, SPEC(.name = "p1"), GQ_PROBE_FOUND, SPEC(.name = "p1", POD), w->now_ns);
+	assert_true(changed(w));
+	world_probed(w, SPEC(.name = "p2"), GQ_PROBE_ABSENT, NULL, w->now_ns);
+	assert_false(changed(w));
+	assert_unseen(w, "a-train/p2");
+	world_pass(w, 58 * S);
+	(void)probes_of(w);
+	world_probed(w, SPEC(.name = "p2"), GQ_PROBE_FAILED, NULL, w->now_ns);
+	assert_unseen(w, "a-train/p2");
+	world_pass(w, 1 * S);
+	assert_string_equal(probes_of(w), "a-train/p2");
+	world_probed(w, SPEC(.name = "p2"), GQ_PROBE_ABSENT, NULL, w->now_ns);
+	assert_unseen(w, "");
+	assert_true(changed(w));
+	world_free(w);
+}
+
+/* ---- taking over ---- */
+
+static const char *const classes[] = {"A100", "H100", "*"};
+
+/* The two worlds hold as much of every class. */
+static void assert_alike(struct world *a, struct world *b)
+{
+	for (size_t c = 0; c < LEN(classes); c++) {
+		char text[256];
+		(void)snprintf(text, sizeof text, "%s", usage_of(a, "team-a", classes[c]));
+		assert_usage(b, "team-a", classes[c], text);
+		(void)snprintf(text, sizeof text, "%s", memory_of(a, "team-a", classes[c]));
+		assert_memory(b, "team-a", classes[c], text);
+	}
+}
+
+static void a_successor_counts_the_same(void **state)
+{
+	struct world *w = world_new(TEAM), *next = world_new(TEAM);
+	char lines[256];
+
+	(void)state;
+	ALLOWED(w, .name = "p1", .gpus = 3, .product = A100_80);
+	ALLOWED(w, .ns = "a-serve", .name = "p2", .products = BOTH);
+	ALLOWED(w, .name = "p3", .resources = "'nvidia.com/gpumem-percentage':'25'",
+		.product = H100, .owner = "ReplicaSet/llm");
+	ALLOWED(w, .name = "p4");
+	world_propose(w, SPEC(.name = "p5", .gpus = 1, .node = "a1"), &(struct ask){0});
+	(void)snprintf(lines, sizeof lines, "%s", unseen_of(w));
+	world_restore(next, w);
+	assert_pods(next, "5 reserved");
+	assert_unseen(next, lines);
+	assert_alike(w, next);
+	assert_usage(next, "team-a", "A100", "6/8 b0 p0 r6 t0");
+	assert_usage(next, "team-a", "H100", "2.25/4 b0 p0 r2.25 t0");
+	/* once more changes nothing */
+	world_restore(next, w);
+	assert_unseen(next, lines);
+	assert_alike(w, next);
+	/* what one leader allowed, the next holds back */
+	DENIED(next, GQ_REASON_OVER_LIMIT, "A100", .name = "q", .gpus = 3, .product = A100_80);
+	ALLOWED(next, .name = "q", .gpus = 2, .product = A100_80);
+	/* and it is the same request when it comes again */
+	ALLOWED(next, .name = "p1", .gpus = 3, .product = A100_80);
+	assert_usage(next, "team-a", "A100", "8/8 b0 p0 r8 t0");
+	SEEN(next, .name = "p1", .gpus = 3, .product = A100_80, .node = "a1");
+	GONE(next, .ns = "a-serve", .name = "p2");
+	assert_unseen(next, "a-train/p3 a-train/p4 a-train/p5 a-train/q");
+	assert_usage(next, "team-a", "A100", "7/8 b3 p0 r4 t0");
+	world_free(w);
+	world_free(next);
+}
+
+static void its_time_begins_anew(void **state)
+{
+	struct world *w = world_new(TEAM), *next = world_new(TEAM);
+
+	(void)state;
+	ALLOWED(w, POD);
+	/* monotonic clocks of two machines have nothing in common */
+	world_pass(next, -500 * S);
+	world_restore(next, w);
+	/* asked about at once: its pod may have been seen, and be over, by now */
+	assert_string_equal(probes_of(next), "a-train/p");
+	world_probed(next, SPEC(.name = "p"), GQ_PROBE_ABSENT, NULL, next->now_ns);
+	world_pass(next, 2 * S);
+	assert_string_equal(probes_of(next), "a-train/p");
+	world_probed(next, SPEC(.name = "p"), GQ_PROBE_ABSENT, NULL, next->now_ns);
+	world_pass(next, 58 * S - 1);
+	assert_string_equal(probes_of(next), "");
+	assert_pods(next, "1 reserved");
+	world_pass(next, 1);
+	assert_string_equal(probes_of(next), "a-train/p");
+	world_probed(next, SPEC(.name = "p"), GQ_PROBE_ABSENT, NULL, next->now_ns);
+	assert_pods(next, "");
+	assert_unseen(next, "");
+	world_free(w);
+	world_free(next);
+}
+
+static void what_was_seen_is_left_alone(void **state)
+{
+	struct world *w = world_new(TEAM), *next = world_new(TEAM);
+
+	(void)state;
+	ALLOWED(w, .name = "p1", POD);
+	ALLOWED(w, .name = "p2", POD);
+	ALLOWED(w, .name = "p3", POD);
+	SEEN(next, .name = "p1", POD);
+	SEEN(next, .name = "p2", POD, .node = "h1");
+	/* within what it may land on anyway */
+	assert_int_equal(world_bind(next, SPEC(.name = "p1"), "a1", false), GQ_VERDICT_ALLOW);
+	/* a GET has shown it; whoever leads next finds it as well */
+	ALLOWED(next, .name = "p3", POD);
+	world_probed(next, SPEC(.name = "p3"), GQ_PROBE_FOUND, SPEC(.name = "p3", POD),
+		     next->now_ns);
+	(void)changed(next);
+	world_restore(next, w);
+	assert_false(changed(next));
+	assert_unseen(next, "");
+	assert_usage(next, "team-a", "A100", "4/8 b0 p4 r0 t0");
+	assert_usage(next, "team-a", "H100", "2/4 b2 p0 r0 t0");
+	world_free(w);
+	world_free(next);
+}
+
+static void our_own_reservations_stay(void **state)
+{
+	struct world *w = world_new(TEAM);
+
+	(void)state;
+	ALLOWED(w, .name = "p1", POD);
+	world_pass(w, 59 * S);
+	world_propose(w, SPEC(.name = "p2", POD), &(struct ask){0});
+	world_restore(w, w);
+	assert_unseen(w, "a-train/p2 a-train/p1");
+	assert_usage(w, "team-a", "A100", "4/8 b0 p0 r4 t0");
+	/* the time of the first begins anew, the other's own request answers for it */
+	world_pass(w, 2 * S);
+	assert_string_equal(probes_of(w), "a-train/p1");
+	world_probed(w, SPEC(.name = "p1"), GQ_PROBE_ABSENT, NULL, w->now_ns);
+	assert_pods(w, "2 reserved");
+	world_abort(w);
+	assert_unseen(w, "a-train/p1");
+	assert_pods(w, "1 reserved");
+	world_free(w);
+}
+
+/* ---- bindings taken over ---- */
+
+/* A world whose pod p was allowed for A100s and bound to h1. */
+static struct world *world_that_bound(void)
+{
+	struct world *w = world_new(TEAM);
+
+	RUN(w, POD);
+	assert_int_equal(world_bind(w, SPEC(.name = "p"), "h1", false), GQ_VERDICT_ALLOW);
+	assert_unseen(w, "a-train/p>h1");
+	return w;
+}
+
+static void a_binding_of_a_pending_pod(void **state)
+{
+	struct world *w = world_that_bound(), *next = world_new(TEAM);
+	int64_t bound;
+
+	(void)state;
+	SEEN(next, POD);
+	bound = next->now_ns;
+	world_restore(next, w);
+	assert_alike(w, next);
+	assert_usage(next, "team-a", "H100", "2/4 b0 p2 r0 t0");
+	assert_unseen(next, "a-train/p>h1");
+	/* its status changes, and it stays */
+	SEEN(next, POD);
+	assert_unseen(next, "a-train/p>h1");
+	/* its request comes again: allowed before */
+	assert_int_equal(world_bind(next, SPEC(.name = "p"), "h1", false), GQ_VERDICT_ALLOW);
+	assert_int_equal(next->ticket, 0);
+	/* it does not come to pass */
+	world_pass(next, 60 * S);
+	assert_string_equal(probes_of(next), "a-train/p");
+	world_probed(next, SPEC(.name = "p"), GQ_PROBE_FOUND, SPEC(POD), bound + 60 * S - 1);
+	assert_usage(next, "team-a", "H100", "2/4 b0 p2 r0 t0");
+	world_pass(next, 60 * S);
+	(void)probes_of(next);
+	world_probed(next, SPEC(.name = "p"), GQ_PROBE_FOUND, SPEC(POD), next->now_ns);
+	assert_usage(next, "team-a", "H100", "0/4 b0 p0 r0 t0");
+	assert_unseen(next, "");
+	world_free(w);
+	world_free(next);
+}
+
+static void a_binding_of_a_pod_that_was_not_seen(void **state)
+{
+	struct world *w = world_that_bound(), *next = world_new(TEAM);
+
+	(void)state;
+	world_restore(next, w);
+	assert_pods(next, "1 reserved");
+	assert_usage(next, "team-a", "A100", "2/8 b0 p0 r2 t0");
+	assert_usage(next, "team-a", "H100", "2/4 b0 p0 r2 t0");
+	SEEN(next, POD);
+	assert_usage(next, "team-a", "H100", "2/4 b0 p2 r0 t0");
+	assert_unseen(next, "a-train/p>h1");
+	SEEN(next, POD, .node = "h1");
+	assert_usage(next, "team-a", "A100", "0/8 b0 p0 r0 t0");
+	assert_usage(next, "team-a", "H100", "2/4 b2 p0 r0 t0");
+	assert_unseen(next, "");
+	world_free(w);
+	world_free(next);
+}
+
+static void a_binding_that_came_to_pass(void **state)
+{
+	struct world *w = world_that_bound(), *next = world_new(TEAM);
+
+	(void)state;
+	SEEN(next, POD, .node = "h1");
+	world_restore(next, w);
+	assert_unseen(next, "");
+	assert_usage(next, "team-a", "A100", "0/8 b0 p0 r0 t0");
+	assert_usage(next, "team-a", "H100", "2/4 b2 p0 r0 t0");
+	world_pass(next, 100 * S);
+	assert_string_equal(probes_of(next), "");
+	world_free(w);
+	world_free(next);
+}
+
+/* The present leader allowed another one meanwhile: what an older journal says is behind that. */
+static void a_binding_beside_our_own(void **state)
+{
+	struct world *w = world_that_bound(), *next = world_new(TEAM);
+
+	(void)state;
+	world_node(next, "b1", PRODUCT "=" A100_40);
+	SEEN(next, POD);
+	assert_int_equal(world_bind(next, SPEC(.name = "p"), "b1", false), GQ_VERDICT_ALLOW);
+	assert_unseen(next, "a-train/p>b1");
+	world_restore(next, w);
+	assert_unseen(next, "a-train/p>b1");
+	assert_usage(next, "team-a", "H100", "0/4 b0 p0 r0 t0");
+	world_free(w);
+	world_free(next);
+}
+
+/* ---- before the successor knows much ---- */
+
+static void a_successor_that_has_no_policy_yet(void **state)
+{
+	struct world *w = world_that_bound(), *next = world_bare(NULL);
+
+	(void)state;
+	ALLOWED(w, .name = "q", .products = BOTH);
+	world_restore(next, w);
+	assert_pods(next, "2 reserved");
+	assert_unseen(next, "a-train/p>h1 a-train/q");
+	world_fill(next);
+	world_policy(next, TEAM);
+	assert_usage(next, "team-a", "A100", "3/8 b0 p0 r3 t0");
+	assert_usage(next, "team-a", "H100", "3/4 b0 p0 r3 t0");
+	SEEN(next, POD);
+	gq_ledger_set_synced(next->ledger);
+	assert_alike(w, next);
+	/* each keeps what it was allowed for, even where a limit is lowered below that */
+	world_policy(next, TEAM_A "    quota: {A100: {gpus: 1}, H100: {gpus: 1}}\n");
+	assert_int_equal(world_bind(next, SPEC(.name = "p"), "a1", false), GQ_VERDICT_ALLOW);
+	assert_int_equal(world_bind(next, SPEC(.name = "q"), "h1", false), GQ_VERDICT_ALLOW);
+	assert_int_equal(next->ticket, 0);
+	world_free(w);
+	world_free(next);
+}
+
+/* Synced, and the policy comes last. */
+static void a_successor_whose_policy_comes_last(void **state)
+{
+	struct world *w = world_that_bound(), *next = world_bare(NULL);
+
+	(void)state;
+	ALLOWED(w, .name = "q", .gpus = 2, .products = BOTH);
+	world_fill(next);
+	gq_ledger_set_synced(next->ledger);
+	world_restore(next, w);
+	world_policy(next, TEAM_A "    quota: {A100: {gpus: 1}, H100: {gpus: 1}}\n");
+	assert_usage(next, "team-a", "H100", "4/1 b0 p0 r4 t0");
+	assert_int_equal(world_bind(next, SPEC(.name = "q"), "h1", false), GQ_VERDICT_ALLOW);
+	assert_int_equal(world_bind(next, SPEC(.name = "p"), "h1", false), GQ_VERDICT_ALLOW);
+	assert_int_equal(next->ticket, 0);
+	world_free(w);
+	world_free(next);
+}
+
+static void a_successor_with_another_policy(void **state)
+{
+	struct world *w = world_that_bound(), *next;
+
+	(void)state;
+	ALLOWED(w, .ns = "a-serve", .name = "q", .products = BOTH);
+	next = world_new("classes: {AAA: {}, zzz: {parent: AAA}}\n"
+			 "tenants:\n"
+			 "  - {name: other, quota: {AAA: {gpus: 1}}}\n"
+			 "  - {name: team-b, namespaces: [a-train], quota: {H100: {gpus: 1}}}\n");
+	world_restore(next, w);
+	assert_pods(next, "2 reserved");
+	assert_usage(next, "team-b", "H100", "2/1 b0 p0 r2 t0");
+	/* of nobody now, and still to be kept for whoever reads the journal next */
+	assert_unseen(next, "a-train/p>h1 a-serve/q");
+	world_policy(next, TEAM);
+	assert_usage(next, "team-a", "A100", "3/8 b0 p0 r3 t0");
+	assert_usage(next, "team-a", "H100", "3/4 b0 p0 r3 t0");
+	world_free(w);
+	world_free(next);
+}
+
+/* A class that came after the pod was restored is none that it was allowed for. */
+static void a_restored_pod_is_held_to_what_it_was_allowed(void **state)
+{
+	struct world *w = world_new(TEAM), *next;
+
+	(void)state;
+	ALLOWED(w, .name = "p", .gpus = 2, .product = A100_80);
+	next = world_new(TEAM);
+	RUN(next, .name = "q", .gpus = 3, .product = H100);
+	world_restore(next, w);
+	SEEN(next, .gpus = 2, .products = BOTH);
+	assert_int_equal(world_bind(next, SPEC(.name = "p"), "h1", false), GQ_VERDICT_DENY);
+	assert_int_equal(world_bind(next, SPEC(.name = "p"), "a1", false), GQ_VERDICT_ALLOW);
+	world_free(w);
+	world_free(next);
+}
+
+/* ---- what ended ---- */
+
+static struct world *world_that_notes(void)
+{
+	struct world *w = world_with(&(struct gq_ledger_options){.note_ended = true}, TEAM);
+
+	world_fill(w);
+	gq_ledger_set_synced(w->ledger);
+	return w;
+}
+
+/* "uid seen 3" or "uid back 3", after so many seconds, oldest first, at most max of them. */
+static const char *ended_of(struct world *w, size_t max)
+{
+	static char text[1024];
+	struct gq_ended ended[8];
+	size_t n = gq_ledger_ended(w->ledger, ended, max), len = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < n; i++)
+		len += (size_t)snprintf(text + len, sizeof text - len, "%s%s %s %d", i ? ", " : "",
+					ended[i].uid, ended[i].seen ? "seen" : "back",
+					(int)(ended[i].at_ns / S) - 1000);
+	return text;
+}
+
+static void ends_are_told(void **state)
+{
+	struct world *w = world_that_notes();
+
+	(void)state;
+	ALLOWED(w, .name = "p1", .product = A100_80);
+	ALLOWED(w, .name = "p2", .product = A100_80);
+	ALLOWED(w, .name = "p3", .product = A100_80);
+	ALLOWED(w, .name = "p4", .product = A100_80);
+	world_propose(w, SPEC(.name = "p5", .product = A100_80), &(struct ask){0});
+	world_abort(w); /* was never answered */
+	assert_string_equal(ended_of(w, 8), "");
+	world_pass(w, 1 * S);
+	SEEN(w, .name = "p1", .product = A100_80);
+	SEEN(w, .name = "p1", .product = A100_80, .node = "a1");
+	GONE(w, .name = "p1");
+	world_pass(w, 1 * S);
+	(void)probes_of(w);
+	world_probed(w, SPEC(.name = "p2"), GQ_PROBE_FOUND, SPEC(.name = "p2", .product = A100_80),
+		     w->now_ns);
+	SEEN(w, .name = "p2", .product = A100_80);
+	SEEN(w, .name = "p4", .product = A100_80, .phase = "Failed");
+	world_pass(w, 58 * S);
+	(void)probes_of(w);
+	world_probed(w, SPEC(.name = "p3"), GQ_PROBE_ABSENT, NULL, w->now_ns);
+	assert_string_equal(ended_of(w, 2), "a-train/p1 seen 1, a-train/p2 seen 2");
+	assert_string_equal(ended_of(w, 8), "a-train/p4 seen 2, a-train/p3 back 60");
+	assert_string_equal(ended_of(w, 8), "");
+	world_free(w);
+}
+
+static void ends_of_bindings_are_told(void **state)
+{
+	struct world *w = world_that_notes();
+
+	(void)state;
+	RUN(w, .name = "p1", .product = A100_80);
+	RUN(w, .name = "p2", .product = A100_80);
+	assert_string_equal(ended_of(w, 8), "a-train/p1 seen 0, a-train/p2 seen 0");
+	assert_int_equal(world_bind(w, SPEC(.name = "p1"), "h1", false), GQ_VERDICT_ALLOW);
+	world_propose_bind(w, SPEC(.name = "p2"), "h1", false);
+	world_abort(w);
+	world_pass(w, 1 * S);
+	/* not seen there yet */
+	SEEN(w, .name = "p1", .product = A100_80);
+	SEEN(w, .name = "p1", .product = A100_80);
+	assert_string_equal(ended_of(w, 8), "");
+	SEEN(w, .name = "p1", .product = A100_80, .node = "h1");
+	assert_int_equal(world_bind(w, SPEC(.name = "p2"), "h1", false), GQ_VERDICT_ALLOW);
+	world_pass(w, 60 * S);
+	(void)probes_of(w);
+	world_probed(w, SPEC(.name = "p2"), GQ_PROBE_FOUND, SPEC(.name = "p2", .product = A100_80),
+		     w->now_ns);
+	assert_string_equal(ended_of(w, 8), "a-train/p1 seen 1, a-train/p2 back 61");
+	world_free(w);
+}
+
+static void nobody_asks_for_ends(void **state)
+{
+	struct world *w = world_new(TEAM);
+
+	(void)state;
+	RUN(w, POD);
+	assert_string_equal(ended_of(w, 8), "");
+	world_free(w);
+}
+
+/* ---- room ---- */
+
+#define ROOM                                                                                       \
+	"tenants:\n"                                                                               \
+	"  - {name: top, namespaces: [t], quota: {\"*\": {gpus: 1000}}}\n"                         \
+	"  - {name: red, parent: top, namespaces: [r], quota: {\"*\": {gpus: 1000}}}\n"            \
+	"  - {name: blue, parent: top, namespaces: [b], quota: {\"*\": {gpus: 1000}}}\n"           \
+	"  - {name: green, namespaces: [g], quota: {\"*\": {gpus: 4}}}\n"
+#define QUARTER (GQ_UNSEEN_MAX_BYTES / 4)
+
+static struct world *world_with_room(void)
+{
+	static const char *const namespaces[] = {"t", "r", "b", "g"};
+	struct world *w = world_new(ROOM);
+
+	for (size_t i = 0; i < LEN(namespaces); i++)
+		world_namespace(w, namespaces[i], "");
+	return w;
+}
+
+static void print_spec(struct gq_buf *out, size_t len)
+{
+	gq_buf_puts(out, "'nodeSelector':{'x':'");
+	for (size_t i = 0; i < len; i++)
+		gq_buf_putc(out, 'y');
+	gq_buf_puts(out, "'}");
+}
+
+/* Asks for a pod whose line costs so much. */
+static enum gq_verdict_kind fill(struct world *w, const char *ns, const char *name, size_t cost)
+{
+	struct gq_buf spec GQ_BUF_CLEANUP = GQ_BUF_INIT(64u << 10);
+	struct gq_buf line GQ_BUF_CLEANUP = GQ_BUF_INIT(GQ_ENTRY_MAX_BYTES);
+	char user[64];
+
+	(void)snprintf(user, sizeof user, "%s-%s", ns, name);
+	print_spec(&spec, 1);
+	struct gq_pod *pod GQ_CLEANUP(gq_cleanup_pod) =
+	    pod_make(SPEC(.ns = ns, .name = name, .spec = spec.data));
+	assert_int_equal(gq_entry_print(&line, pod, user, NULL), 0);
+	size_t least = gq_unseen_cost(line.data, line.len);
+	assert_true(cost >= least);
+	gq_buf_reset(&spec);
+	print_spec(&spec, 1 + cost - least);
+	size_t before = gq_ledger_unseen(w->ledger).bytes;
+	enum gq_verdict_kind kind = world_ask(w, SPEC(.ns = ns, .name = name, .spec = spec.data),
+					      &(struct ask){.user = user});
+	size_t after = gq_ledger_unseen(w->ledger).bytes;
+	assert_int_equal(after - before, kind == GQ_VERDICT_ALLOW ? cost : 0);
+	return kind;
+}
+
+static void assert_full(struct world *w, enum gq_verdict_kind kind)
+{
+	assert_int_equal(kind, GQ_VERDICT_UNAVAILABLE);
+	assert_int_equal(w->verdict.reason, GQ_REASON_JOURNAL_FULL);
+	assert_non_null(strstr(message_of(w), "have not appeared yet"));
+	assert_int_equal(w->ticket, 0);
+}
+
+#define LARGE (QUARTER / 2)
+#define SMALL 400
+
+/* A tenant that is alone takes three quarters; the last is for those that have less than one. */
+static void room_for_everybody(void **state)
+{
+	struct world *w = world_with_room();
+	char name[16];
+
+	(void)state;
+	for (int i = 0; i < 5; i++) {
+		(void)snprintf(name, sizeof name, "p%d", i);
+		assert_int_equal(fill(w, "r", name, LARGE), GQ_VERDICT_ALLOW);
+	}
+	assert_full(w, fill(w, "r", "q", LARGE + 1));
+	assert_int_equal(fill(w, "r", "p5", LARGE), GQ_VERDICT_ALLOW);
+	assert_pods(w, "6 reserved");
+	assert_full(w, fill(w, "r", "q", SMALL));
+	/* what would not fit in the quota anyway is refused, and nobody's time is wasted */
+	DENIED(w, GQ_REASON_OVER_LIMIT, "green", .ns = "g", .name = "x", .gpus = 5);
+	/* its parent and its sibling are tenants of their own */
+	assert_int_equal(fill(w, "t", "p", SMALL), GQ_VERDICT_ALLOW);
+	assert_int_equal(fill(w, "b", "p0", LARGE), GQ_VERDICT_ALLOW);
+	assert_full(w, fill(w, "b", "p1", LARGE - SMALL + 1));
+	assert_int_equal(fill(w, "b", "p1", LARGE - SMALL), GQ_VERDICT_ALLOW);
+	assert_int_equal(gq_ledger_unseen(w->ledger).bytes, GQ_UNSEEN_MAX_BYTES);
+	assert_full(w, fill(w, "g", "p", SMALL));
+	/* one that was allowed needs no room to be asked for again, nor does a dry run */
+	assert_int_equal(world_ask(w, SPEC(.ns = "r", .name = "p0"), &(struct ask){0}),
+			 GQ_VERDICT_ALLOW);
+	assert_int_equal(
+	    world_ask(w, SPEC(.ns = "r", .name = "dry"), &(struct ask){.dry_run = true}),
+	    GQ_VERDICT_ALLOW);
+	/* what one of red leaves is for those that wait */
+	SEEN(w, .ns = "r", .name = "p0");
+	assert_full(w, fill(w, "r", "q", SMALL));
+	assert_full(w, fill(w, "b", "p2", SMALL + 1));
+	assert_int_equal(fill(w, "b", "p2", SMALL), GQ_VERDICT_ALLOW);
+	assert_int_equal(fill(w, "g", "p", LARGE - SMALL), GQ_VERDICT_ALLOW);
+	assert_full(w, fill(w, "g", "q", SMALL));
+	assert_unseen(w, "r/p1 r/p2 r/p3 r/p4 r/p5 t/p b/p0 b/p1 b/p2 g/p");
+	world_free(w);
+}
+
+/* A successor takes over whatever there is; only then it is full. */
+static void what_is_taken_over_needs_no_room(void **state)
+{
+	struct world *w = world_with_room(), *next = world_with_room();
+
+	(void)state;
+	for (int i = 0; i < 6; i++) {
+		char name[2][16];
+		(void)snprintf(name[0], sizeof name[0], "p%d", i);
+		(void)snprintf(name[1], sizeof name[1], "q%d", i);
+		assert_int_equal(fill(w, "r", name[0], LARGE), GQ_VERDICT_ALLOW);
+		assert_int_equal(fill(next, "r", name[1], LARGE), GQ_VERDICT_ALLOW);
+	}
+	world_restore(next, w);
+	assert_pods(next, "12 reserved");
+	assert_int_equal(gq_ledger_unseen(next->ledger).bytes, 12 * LARGE);
+	assert_full(next, fill(next, "g", "p", SMALL));
+	world_free(w);
+	world_free(next);
+}
+
+static void a_line_that_is_too_big(void **state)
+{
+	struct world *w = world_with_room();
+	struct gq_buf spec GQ_BUF_CLEANUP = GQ_BUF_INIT(64u << 10);
+
+	(void)state;
+	print_spec(&spec, GQ_ENTRY_MAX_BYTES);
+	DENIED(w, GQ_REASON_UNSUPPORTED, "longer than gpuquota keeps of one pod (16 KiB)",
+	       .ns = "r", .spec = spec.data);
+	assert_pods(w, "");
+	assert_unseen(w, "");
+	/* one that is there all the same is bound to nothing that it was not allowed for */
+	gq_buf_reset(&spec);
+	gq_buf_printf(&spec, "'tolerations':[{'operator':'Exists','key':'%0*d'}]",
+		      (int)GQ_ENTRY_MAX_BYTES, 0);
+	SEEN(w, .ns = "r", .product = A100_80, .spec = spec.data);
+	assert_int_equal(world_bind(w, SPEC(.ns = "r"), "h1", false), GQ_VERDICT_DENY);
+	assert_int_equal(w->verdict.reason, GQ_REASON_UNSUPPORTED);
+	assert_non_null(strstr(message_of(w), "longer than gpuquota keeps of one pod (16 KiB)"));
+	assert_int_equal(world_bind(w, SPEC(.ns = "r"), "a1", false), GQ_VERDICT_ALLOW);
+	world_free(w);
+}
+
+/* ---- when nothing can be granted ---- */
+
+static void grants_are_held_back(void **state)
+{
+	struct world *w = world_new(TEAM);
+
+	(void)state;
+	ALLOWED(w, .name = "p1", POD);
+	RUN(w, .name = "p2", POD);
+	gq_ledger_hold_grants(w->ledger, true);
+	assert_int_equal(CREATE(w, .name = "q", POD), GQ_VERDICT_UNAVAILABLE);
+	assert_int_equal(w->verdict.reason, GQ_REASON_JOURNAL);
+	assert_non_null(strstr(message_of(w), "cannot note reservations"));
+	/* what changes nothing goes on */
+	DENIED(w, GQ_REASON_OVER_LIMIT, "A100", .name = "big", .gpus = 5, .product = A100_80);
+	ALLOWED(w, .name = "cpu", .gpus = 0, .resources = "'cpu':'1'");
+	ALLOWED(w, .name = "p1", POD);
+	assert_int_equal(world_bind(w, SPEC(.name = "p2"), "a1", false), GQ_VERDICT_ALLOW);
+	/* refused: unanswered, it would be bound */
+	assert_int_equal(world_bind(w, SPEC(.name = "p2"), "h1", false), GQ_VERDICT_DENY);
+	assert_int_equal(w->verdict.reason, GQ_REASON_JOURNAL);
+	assert_non_null(strstr(message_of(w), "cannot note reservations"));
+	assert_usage(w, "team-a", "H100", "0/4 b0 p0 r0 t0");
+	gq_ledger_hold_grants(w->ledger, false);
+	ALLOWED(w, .name = "q", POD);
+	assert_int_equal(world_bind(w, SPEC(.name = "p2"), "h1", false), GQ_VERDICT_ALLOW);
+	world_free(w);
+}
+
+static void check_lag(struct world *w, bool lags)
+{
+	assert_true(gq_ledger_check_watch(w->ledger, w->now_ns) == lags);
+	assert_int_equal(CREATE(w, .ns = "a-serve", .name = "q"),
+			 lags ? GQ_VERDICT_UNAVAILABLE : GQ_VERDICT_ALLOW);
+	if (lags) {
+		assert_int_equal(w->verdict.reason, GQ_REASON_WATCH_LAGS);
+		assert_non_null(strstr(message_of(w), "more than five seconds old"));
+	}
+	GONE(w, .ns = "a-serve", .name = "q");
+}
+
+static void a_watch_that_lags(void **state)
+{
+	struct world *w = world_new(TEAM);
+
+	(void)state;
+	ALLOWED(w, POD);
+	ALLOWED(w, .name = "refused", POD);
+	world_pass(w, 4 * S);
+	(void)probes_of(w);
+	world_probed(w, SPEC(.name = "refused"), GQ_PROBE_ABSENT, NULL, w->now_ns);
+	check_lag(w, false);
+	world_pass(w, 1 * S);
+	world_probed(w, SPEC(.name = "p"), GQ_PROBE_FOUND, SPEC(POD), w->now_ns);
+	check_lag(w, false);
+	world_pass(w, 1);
+	check_lag(w, true);
+	world_pass(w, 100 * S);
+	check_lag(w, true);
+	assert_int_equal(world_bind(w, SPEC(.name = "p"), "h1", false), GQ_VERDICT_DENY);
+	assert_int_equal(w->verdict.reason, GQ_REASON_WATCH_LAGS);
+	SEEN(w, POD);
+	check_lag(w, false);
+	world_free(w);
+}
+
+/* It was deleted again before the watch came to it. */
+static void a_lag_ends_with_the_pod(void **state)
+{
+	struct world *w = world_new(TEAM);
+
+	(void)state;
+	ALLOWED(w, POD);
+	world_pass(w, 6 * S);
+	(void)probes_of(w);
+	world_probed(w, SPEC(.name = "p"), GQ_PROBE_FOUND, SPEC(POD), w->now_ns);
+	check_lag(w, true);
+	world_pass(w, 60 * S);
+	assert_string_equal(probes_of(w), "a-train/p");
+	world_probed(w, SPEC(.name = "p"), GQ_PROBE_ABSENT, NULL, w->now_ns);
+	check_lag(w, false);
+	world_free(w);
+}
+
+/* What the watch has lost, and a fresh list has found, says nothing about how old the watch is. */
+static void a_lost_pod_is_no_lag(void **state)
+{
+	struct world *w = world_new(TEAM);
+	struct gq_drift drift GQ_CLEANUP(gq_drift_done) = {0};
+	const struct gq_pod *pod = pod_make(SPEC(POD, .node = "a1"));
+	enum gq_suspect_verdict verdict;
+
+	(void)state;
+	assert_int_equal(gq_ledger_verify_begin(w->ledger, NULL), 0);
+	assert_int_equal(gq_ledger_verify_listed(w->ledger, &pod, 1, NULL), 0);
+	assert_int_equal(
+	    gq_ledger_suspect_judge(w->ledger, pod->uid, pod, w->now_ns, &drift, &verdict, NULL),
+	    0);
+	assert_int_equal(verdict, GQ_SUSPECT_CHARGED);
+	gq_ledger_verify_end(w->ledger);
+	world_pass(w, 10 * S);
+	check_lag(w, false);
+	gq_pod_unref(pod);
+	world_free(w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(lines_come_and_go),
+	    cmocka_unit_test(lines_of_aborted_and_vanished_pods_go),
+	    cmocka_unit_test(lines_go_by_a_get),
+	    cmocka_unit_test(a_successor_counts_the_same),
+	    cmocka_unit_test(its_time_begins_anew),
+	    cmocka_unit_test(what_was_seen_is_left_alone),
+	    cmocka_unit_test(our_own_reservations_stay),
+	    cmocka_unit_test(a_binding_of_a_pending_pod),
+	    cmocka_unit_test(a_binding_of_a_pod_that_was_not_seen),
+	    cmocka_unit_test(a_binding_that_came_to_pass),
+	    cmocka_unit_test(a_binding_beside_our_own),
+	    cmocka_unit_test(a_successor_that_has_no_policy_yet),
+	    cmocka_unit_test(a_successor_whose_policy_comes_last),
+	    cmocka_unit_test(a_successor_with_another_policy),
+	    cmocka_unit_test(a_restored_pod_is_held_to_what_it_was_allowed),
+	    cmocka_unit_test(ends_are_told),
+	    cmocka_unit_test(ends_of_bindings_are_told),
+	    cmocka_unit_test(nobody_asks_for_ends),
+	    cmocka_unit_test(room_for_everybody),
+	    cmocka_unit_test(what_is_taken_over_needs_no_room),
+	    cmocka_unit_test(a_line_that_is_too_big),
+	    cmocka_unit_test(grants_are_held_back),
+	    cmocka_unit_test(a_watch_that_lags),
+	    cmocka_unit_test(a_lag_ends_with_the_pod),
+	    cmocka_unit_test(a_lost_pod_is_no_lag),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
