@@ -118,11 +118,18 @@ func (f *front) serve(ctx context.Context, here *net.TCPConn) {
 		defer f.mu.Unlock()
 		delete(f.live, there)
 	}()
+	sent := make(chan struct{})
 	go func() {
+		defer close(sent)
 		_, _ = io.Copy(there, here)
 		_ = there.CloseWrite()
 	}()
 	_, _ = io.Copy(here, there)
+	_ = here.CloseWrite()
+	select {
+	case <-sent:
+	case <-time.After(time.Second):
+	}
 }
 
 // to sends new connections to a replica; those that there are stay.
