@@ -301,7 +301,7 @@ static int start(struct gq_journal *journal, struct call *call, const char *meth
 	    .content_type = body ? "application/json" : NULL,
 	    .body = body ? body->data : NULL,
 	    .body_len = body ? body->len : 0,
-	    .keep = body ? gq_journal_written_keep : gq_journal_keep,
+	    .keep = gq_journal_keep,
 	    .max_bytes = ANSWER_MAX_BYTES,
 	    .timeout_ns = TIMEOUT_NS,
 	    .on_done = on_done,

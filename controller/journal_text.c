@@ -16,7 +16,6 @@ static const struct gq_json_keep data_keep[] = {{"format", NULL},
 						{0}};
 const struct gq_json_keep gq_journal_keep[] = {
     {"metadata", metadata_keep}, {"data", data_keep}, {0}};
-const struct gq_json_keep gq_journal_written_keep[] = {{"metadata", metadata_keep}, {0}};
 
 static void print_string(struct gq_buf *out, const char *key, const char *value, size_t len)
 {

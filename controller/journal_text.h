@@ -33,9 +33,8 @@ struct gq_journal_text {
 	struct json_object *root; /* of what was parsed: the strings live in it */
 };
 
-/* What of the ConfigMap is read; and of the answer to a write, of which the data is known. */
+/* What of the ConfigMap is read. */
 extern const struct gq_json_keep gq_journal_keep[];
-extern const struct gq_json_keep gq_journal_written_keep[];
 /* Labels and annotations that are longer in all are not carried on. */
 #define GQ_JOURNAL_OTHERS_MAX_BYTES (32u << 10)
 

@@ -234,10 +234,10 @@ void gq_routing_leave(struct gq_routing *routing)
 	tell("unlabel", false);
 }
 
-void gq_routing_keep(struct gq_routing *routing)
+void gq_routing_rest(struct gq_routing *routing)
 {
 	(void)routing;
-	tell("keep-label", false);
+	tell("rest", false);
 }
 
 void gq_routing_take(struct gq_routing *routing)
