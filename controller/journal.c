@@ -56,7 +56,8 @@ struct gq_journal {
 	/* resourceVersion that the next write demands; "" creates */
 	char version[GQ_JOURNAL_VERSION_MAX_BYTES + 1];
 	struct gq_journal_attempts attempts;
-	struct gq_buf uids; /* of the last write, while a trace is written */
+	struct gq_buf uids;   /* of the last write, while a trace is written */
+	struct gq_buf others; /* labels and annotations that the next write carries on */
 	struct gq_tickets *tickets;
 	struct gq_pace pace;
 	uint64_t sent_version;    /* of the ledger's set that the last write holds */
@@ -97,6 +98,7 @@ struct gq_journal *gq_journal_new(const struct gq_journal_options *options)
 	journal->options = *options;
 	gq_pace_init(&journal->pace, now(journal));
 	journal->uids = GQ_BUF_INIT(BODY_MAX_BYTES);
+	journal->others = GQ_BUF_INIT(GQ_JOURNAL_OTHERS_MAX_BYTES);
 	journal->tickets = gq_tickets_new(options->ledger, options->clock);
 	if (!journal->tickets) {
 		free(journal);
@@ -125,6 +127,7 @@ void gq_journal_free(struct gq_journal *journal)
 		return;
 	gq_tickets_free(journal->tickets);
 	gq_buf_done(&journal->uids);
+	gq_buf_done(&journal->others);
 	gq_lock_done(&journal->lock);
 	free(journal);
 }
@@ -198,24 +201,6 @@ static void trace_ended(struct gq_journal *journal)
 			gq_trace(ended[i].seen ? "seen" : "end", journal->epoch, 0,
 				 (const char *const[]){ended[i].uid}, 1);
 	}
-}
-
-static void trace_lines(const char *event, uint64_t epoch, uint64_t seq, struct gq_buf *uids)
-{
-	const char *list[1024];
-	size_t n = 0;
-
-	if (!gq_trace_on())
-		return;
-	for (char *at = uids->data; at && *at && n < sizeof list / sizeof list[0];) {
-		char *end = strchr(at, '\n');
-		list[n++] = at;
-		if (!end)
-			break;
-		*end = '\0';
-		at = end + 1;
-	}
-	gq_trace(event, epoch, seq, list, n);
 }
 
 /* Every ticket that a write up to seq held is safe. */
@@ -298,14 +283,6 @@ static void retry_later(struct gq_journal *journal, int retry_after_s)
 	wait_until(journal, journal->pace.retry_ns);
 }
 
-static int path_print(const struct gq_journal *journal, bool named, char path[512])
-{
-	int n = snprintf(path, 512, "/api/v1/namespaces/%s/configmaps%s",
-			 journal->options.namespace_, named ? "/" GQ_JOURNAL_NAME : "");
-
-	return n > 0 && n < 512 ? 0 : GQ_ETOOBIG;
-}
-
 static int start(struct gq_journal *journal, struct call *call, const char *method,
 		 const struct gq_buf *body,
 		 void (*on_done)(void *arg, const struct gq_api_response *response))
@@ -314,7 +291,9 @@ static int start(struct gq_journal *journal, struct call *call, const char *meth
 	struct gq_err err;
 	bool create = strcmp(method, "POST") == 0;
 
-	if (path_print(journal, !create, path))
+	int n = snprintf(path, sizeof path, "/api/v1/namespaces/%s/configmaps%s",
+			 journal->options.namespace_, create ? "" : "/" GQ_JOURNAL_NAME);
+	if (n < 0 || (size_t)n >= sizeof path)
 		return GQ_EINVALID;
 	const struct gq_api_request request = {
 	    .method = method,
@@ -353,6 +332,8 @@ static bool end(struct call *call)
 static void take_version(struct gq_journal *journal, const struct gq_journal_text *text)
 {
 	(void)snprintf(journal->version, sizeof journal->version, "%s", text->version);
+	gq_buf_reset(&journal->others);
+	gq_journal_text_others(text, &journal->others);
 }
 
 /* ---- writing ---- */
@@ -375,8 +356,9 @@ static void taken_over(struct gq_journal *journal)
 	void (*done)(void *arg, uint64_t epoch) = GQ_STEAL(journal->taken_over);
 
 	journal->mode = MODE_HOLDING;
+	gq_ledger_renew(journal->options.ledger, now(journal));
 	gq_tickets_open(journal->tickets, true);
-	trace_lines("fence", journal->epoch, journal->seq, &journal->uids);
+	gq_trace_lines("fence", journal->epoch, journal->seq, &journal->uids);
 	publish(journal);
 	if (done)
 		done(journal->taken_over_arg, journal->epoch);
@@ -393,7 +375,7 @@ static void succeed(struct gq_journal *journal, uint64_t seq)
 	if (journal->mode == MODE_TAKING_OVER)
 		taken_over(journal);
 	else if (journal->lost && seq == 1)
-		trace_lines("fence", journal->epoch, seq, &journal->uids);
+		gq_trace_lines("fence", journal->epoch, seq, &journal->uids);
 	publish(journal);
 }
 
@@ -492,7 +474,8 @@ static void write_now(struct gq_journal *journal)
 							    .held = journal->lost,
 							    .lines = lines.data ? lines.data : "",
 							    .lines_len = lines.len,
-							    .version = journal->version})) {
+							    .version = journal->version,
+							    .others = journal->others.data})) {
 		free(call);
 		note_problem(journal, "out of memory for the journal");
 		retry_later(journal, 0);
@@ -511,7 +494,7 @@ static void write_now(struct gq_journal *journal)
 	gq_journal_attempts_add(&journal->attempts, seq, lines.data ? lines.data : "", lines.len);
 	gq_tickets_mark(journal->tickets, seq);
 	if (journal->mode != MODE_TAKING_OVER)
-		trace_lines("write", journal->epoch, seq, &journal->uids);
+		gq_trace_lines("write", journal->epoch, seq, &journal->uids);
 }
 
 /* ---- reading it back, and taking over ---- */
@@ -596,7 +579,6 @@ static void on_read(void *arg, const struct gq_api_response *response)
 	struct gq_journal *journal = call.journal;
 	struct gq_journal_text text GQ_CLEANUP(gq_journal_text_done) = {0};
 	struct gq_err err = {0};
-	int code = 0;
 
 	free(arg);
 	if (!end(&call))
@@ -611,7 +593,7 @@ static void on_read(void *arg, const struct gq_api_response *response)
 		read_failed(journal, response->error, response->retry_after_s);
 		return;
 	}
-	code = gq_journal_text_parse(response->body, response->len, &text, &err);
+	int code = gq_journal_text_parse(response->body, response->len, &text, &err);
 	bool readable = code == 0;
 	if (code != GQ_ENOMEM && text.version[0]) {
 		if (code)
@@ -782,7 +764,11 @@ void gq_journal_open(struct gq_journal *journal, bool first_ever)
 
 void gq_journal_stop(struct gq_journal *journal)
 {
+	void (*done)(void *arg) = GQ_STEAL(journal->flushed);
+
 	reset(journal, MODE_IDLE);
+	if (done)
+		done(journal->flushed_arg);
 }
 
 void gq_journal_flush(struct gq_journal *journal, void (*done)(void *arg), void *arg)

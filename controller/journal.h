@@ -62,8 +62,8 @@ void gq_journal_release(struct gq_journal *journal);
  * nothing until the next take-over. On the client's thread. */
 void gq_journal_stop(struct gq_journal *journal);
 
-/* Nothing further is granted; done(arg) once the tickets at hand have their answer, and none is
- * taken any more. On the client's thread. */
+/* Nothing further is granted; done(arg) once the tickets at hand have their answer, by
+ * gq_journal_stop() at the latest, and none is taken any more. On the client's thread. */
 void gq_journal_flush(struct gq_journal *journal, void (*done)(void *arg), void *arg);
 
 /* Commits a ticket, then calls done, on the client's thread, with 0; or with why it could not be

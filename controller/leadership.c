@@ -197,6 +197,8 @@ void gq_leadership_pods_listed(struct gq_leadership *leadership, int64_t begun_n
 static void stop_leading(struct gq_leadership *leadership, enum state state, const char *why)
 {
 	bool led = atomic_exchange(&leadership->leads, false);
+	/* a successor is to come: until it takes the label off, we are the one to answer 503 */
+	bool found = leadership->state == STATE_FLUSHING && leadership->election;
 
 	leadership->term++;
 	leadership->state = state;
@@ -204,10 +206,8 @@ static void stop_leading(struct gq_leadership *leadership, enum state state, con
 	gq_journal_stop(leadership->options.journal);
 	gq_barrier_stop(leadership->barrier);
 	leadership->options.follow_policy(leadership->options.arg);
-	/* Who hands over is the one to be asked until its successor takes the label: a request that
-	 * is told to come back is better than one that finds nobody. */
-	if (state == STATE_LEAVING && leadership->election)
-		gq_routing_keep(leadership->options.routing);
+	if (found)
+		gq_routing_rest(leadership->options.routing);
 	else
 		gq_routing_leave(leadership->options.routing);
 	gq_log(GQ_LOG_WARN, "leads no more", GQ_S("why", why));

@@ -75,6 +75,14 @@ func (p *program) waitNoReservations() {
 	p.eventually("the journal is empty", func() error { return p.metricIs("gpuquota_journal_reservations", 0) })
 }
 
+// waitGrants waits until the API server has the answers to so many grants, of which it may still hold
+// back the pods.
+func (p *program) waitGrants(want float64) {
+	p.Helper()
+	p.eventually("the grants are answered", func() error { return p.metricIs("gpuquota_journal_grants_total", want) })
+	time.Sleep(100 * time.Millisecond)
+}
+
 // createLater creates a pod in the background.
 func (s *scope) createLater(namespace string, pod *corev1.Pod) <-chan error {
 	done := make(chan error, 1)
@@ -266,6 +274,7 @@ func TestKillBeforeStore(t *testing.T) {
 	store.close()
 	answered := s.createLater(ns, newPod("late", 3, on(a100), late))
 	p.waitJournal("late")
+	p.waitGrants(1)
 	p.kill()
 	p.waitLeads()
 	if err := p.usageIs("team-a", "A100", "used=0 reserved=3 free=1"); err != nil {
@@ -286,6 +295,7 @@ func TestKillBeforeStore(t *testing.T) {
 	store.close()
 	answered = s.createLater(ns, newPod("never", 3, on(a100), late))
 	p.waitJournal("never")
+	p.waitGrants(2)
 	p.kill()
 	restarted := time.Now()
 	p.waitLeads()

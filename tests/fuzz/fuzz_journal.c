@@ -154,9 +154,17 @@ static void on_taken_over(void *arg, uint64_t epoch)
 	*(uint64_t *)arg = epoch;
 }
 
+static struct gq_journal *leading;
+
 static void on_fenced(void *arg)
 {
 	*(bool *)arg = true;
+}
+
+static void on_hold_over(void *arg)
+{
+	(void)arg;
+	gq_journal_release(leading);
 }
 
 static void succeed(void)
@@ -190,8 +198,10 @@ static void play(const char *body, size_t len)
 							.holder = "pod-a",
 							.ttl_ns = GQ_NS_PER_S,
 							.on_fenced = on_fenced,
+							.on_hold_over = on_hold_over,
 							.arg = &fenced});
 	check(ledger && journal);
+	leading = journal;
 	int code = gq_journal_text_parse(body, len, &read, &err);
 	gq_journal_take_over(journal, on_taken_over, &epoch);
 	answer(0, body, len);

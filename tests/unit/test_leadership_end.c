@@ -223,7 +223,7 @@ static void hands_over(void **state)
 	expect("");
 	flush_done(flush_arg);
 	settle();
-	expect("stop follow keep-label");
+	expect("stop follow rest");
 	pass_ms(60);
 	assert_string_equal(lease.holder, "");
 	gq_leadership_own_pod(leadership, "pod-a", "true", "", false, false);
@@ -253,7 +253,7 @@ static void pod_goes(void **state)
 	flush_at_once = true;
 	gq_leadership_own_pod(leadership, "pod-a", "true", "", false, false);
 	hand_over();
-	expect("ENDS flush stop follow keep-label");
+	expect("ENDS flush stop follow rest");
 	show_successor();
 	pass_ms(100);
 	expect("");
@@ -268,7 +268,7 @@ static void no_successor(void **state)
 	reach(LEADING);
 	flush_at_once = true;
 	hand_over();
-	expect("ENDS flush stop follow keep-label");
+	expect("ENDS flush stop follow rest");
 	pass_ms(9900);
 	expect("");
 	pass_ms(200);
@@ -286,7 +286,7 @@ static void release_takes_long(void **state)
 		lease.silent = true;
 		hand_over();
 		show_successor();
-		expect("ENDS flush stop follow keep-label");
+		expect("ENDS flush stop follow rest");
 		pass_ms(9000);
 		expect("");
 		lease.silent = !answered;
@@ -304,7 +304,7 @@ static void flush_takes_long(void **state)
 	pass_ms(9900);
 	expect("");
 	pass_ms(200);
-	expect("stop follow keep-label");
+	expect("stop follow rest");
 	flush_done(flush_arg); /* late */
 	show_successor();
 	pass_ms(60);
@@ -319,7 +319,7 @@ static void fenced_while_flushing(void **state)
 	hand_over();
 	gq_leadership_fenced(leadership, "another wrote");
 	settle();
-	expect("ENDS flush stop follow keep-label");
+	expect("ENDS flush stop follow rest");
 	show_successor();
 	pass_ms(60);
 	expect("handed-over");
@@ -338,7 +338,7 @@ static void lease_lost_while_flushing(void **state)
 	flush_done(flush_arg);
 	show_successor();
 	pass_ms(1500);
-	expect("stop follow keep-label handed-over");
+	expect("stop follow rest handed-over");
 }
 
 static void hands_over_early(void **state)
@@ -355,7 +355,7 @@ static void hands_over_early(void **state)
 		restart();
 		reach(stage);
 		hand_over();
-		expect("stop follow keep-label");
+		expect("stop follow unlabel");
 		pass_ms(100);
 		assert_string_equal(lease.holder, "");
 		show_successor();
@@ -387,6 +387,48 @@ static void hands_over_early(void **state)
 	expect("");
 	pass_ms(200);
 	expect("handed-over");
+}
+
+/* ---- a lost journal ---- */
+
+/* Its time to live is over: what was stored until then must be in the ledger before anything is
+ * granted. */
+static void hold_over(void **state)
+{
+	(void)state;
+	gq_leadership_hold_over(leadership); /* not while it follows */
+	reach(LEADING);
+	may_lead = true;
+	pass_ms(60000);
+	int64_t over_ns = app_time.mono_ns;
+	show(false); /* the barrier of the beginning */
+	expect("");
+	gq_leadership_hold_over(leadership);
+	expect("barrier");
+	pass_ms(100);
+	listed(over_ns - 1);
+	expect("");
+	show(false);
+	expect("release");
+	show(false);
+	pass_ms(5000);
+	expect("");
+
+	/* without the event, by a list; and not once it leads no more */
+	gq_leadership_hold_over(leadership);
+	pass_ms(2100);
+	expect("barrier relist");
+	listed(app_time.mono_ns);
+	expect("release");
+	pass_ms(10);
+	gq_leadership_hold_over(leadership);
+	expect("barrier");
+	may_lead = false;
+	gq_leadership_fenced(leadership, "another wrote");
+	settle();
+	show(false);
+	listed(app_time.mono_ns);
+	expect(ends[LEADING]);
 }
 
 /* ---- several threads ---- */
@@ -470,6 +512,7 @@ int main(void)
 	    TEST(fenced_while_flushing),
 	    TEST(lease_lost_while_flushing),
 	    TEST(hands_over_early),
+	    TEST(hold_over),
 	    TEST(threads),
 	};
 

@@ -296,6 +296,7 @@ static void test_out_of_memory(void **state)
 	assert_true(fail_alloc_done());
 	ENDED(two, GQ_ENOMEM);
 	assert_int_equal(app_charges(ledger), 1);
+	gq_tickets_fail(tickets);
 	fail_alloc(0);
 	assert_null(gq_tickets_new(ledger, &app_time.clock));
 	assert_true(fail_alloc_done());
