@@ -90,6 +90,10 @@ func TestRecountFindsWhatTheWatchLost(t *testing.T) {
 	if err := p.metricIs(driftOfTeamA, 1); err != nil {
 		t.Error(err)
 	}
+	p.waitEvent(p.namespace, "ConfigMap", policyName, "LedgerDrift", "A100 of team-a", "pod "+ns+"/ends")
+	if status, err := p.status(); err != nil || !containsAll(status, "drift:", "{tenant: team-a, class: A100, gpus: ", "driftPods:\n  - "+ns+"/ends\n") {
+		t.Errorf("the status does not show the drift: %v\n%s", err, status)
+	}
 	if lines := p.logLines("ends"); !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, ns) }) {
 		t.Errorf("the log does not name the pod: %q", lines)
 	}

@@ -406,6 +406,8 @@ func TestHandover(t *testing.T) {
 	if holder := r.holder(); holder != r.b.identity {
 		t.Errorf("the Lease is held by %q", holder)
 	}
+	s.waitEvent(r.a.namespace, "Lease", leaseName, "LeaderLost", r.a.identity+" leads no more: it was asked to end")
+	s.waitEvent(r.a.namespace, "Lease", leaseName, "LeaderElected", r.b.identity+" leads")
 
 	// And back, with everybody there.
 	r.a.launch()
