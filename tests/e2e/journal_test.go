@@ -19,6 +19,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -496,7 +497,24 @@ func TestJournalNotWritable(t *testing.T) {
 			return err
 		})
 	}
+	// The API server learns of a role by a watch of its own.
+	allowed := func(want bool) {
+		t.Helper()
+		s.eventually("the API server knows the role", func() error {
+			review, err := client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
+				Spec: authorizationv1.SubjectAccessReviewSpec{
+					User: "system:serviceaccount:" + p.namespace + ":" + p.account,
+					ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: p.namespace, Verb: "update",
+						Resource: "configmaps", Name: journalName},
+				}}, metav1.CreateOptions{})
+			if err == nil && review.Status.Allowed != want {
+				err = fmt.Errorf("allowed: %v", review.Status.Allowed)
+			}
+			return err
+		})
+	}
 	change(func(rule *rbacv1.PolicyRule) { rule.ResourceNames = []string{acceptedName} })
+	allowed(false)
 	_, err := s.create(ns, newPod("two", 1, on(a100)))
 	if err == nil {
 		t.Fatal("granted without a journal")
@@ -525,6 +543,7 @@ func TestJournalNotWritable(t *testing.T) {
 		t.Error(err)
 	}
 	change(func(rule *rbacv1.PolicyRule) { rule.ResourceNames = []string{acceptedName, journalName} })
+	allowed(true)
 	s.mustRun(ns, newPod("two", 1, on(a100)))
 	p.waitUsage("team-a", "A100", "used=2 reserved=0")
 	s.eventually("the status has no complaint", func() error {
