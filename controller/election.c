@@ -23,6 +23,7 @@
 #define TIMEOUT_MIN_NS (50 * GQ_NS_PER_MS)
 /* Requests that follow one another without a pause: read, write, and once more after a conflict. */
 #define HOPS_MAX 4
+#define LOOKS_PER_RETRY 4
 
 enum kind {
 	NOTHING,
@@ -297,19 +298,29 @@ static enum kind next_kind(const struct gq_election *election, int64_t now_ns)
 
 /* ---- when ---- */
 
-static void pause_until_retry(struct gq_election *election, int64_t now_ns)
+static void pause_for(struct gq_election *election, int64_t now_ns, int64_t delay_ns)
 {
-	int64_t delay_ns = election->retry_ns;
-
 	if (!gq_election_leads(election, now_ns))
-		delay_ns += (int64_t)gq_backoff_random(&election->random,
-						       (uint64_t)election->retry_ns / 5 + 1);
+		delay_ns +=
+		    (int64_t)gq_backoff_random(&election->random, (uint64_t)delay_ns / 5 + 1);
 	election->hops = 0;
 	election->due_ns = election->cycle_ns + delay_ns;
 	if (now_ns < election->free_ns && election->free_ns < election->due_ns)
 		election->due_ns = election->free_ns;
 	if (election->due_ns < now_ns)
 		election->due_ns = now_ns;
+}
+
+static void pause_until_retry(struct gq_election *election, int64_t now_ns)
+{
+	pause_for(election, now_ns, election->retry_ns);
+}
+
+/* A follower looks more often: by as much as it sees the last renewal late, it waits too long for a
+ * leader that is gone. */
+static void pause_until_look(struct gq_election *election, int64_t now_ns)
+{
+	pause_for(election, now_ns, election->retry_ns / LOOKS_PER_RETRY);
 }
 
 static void go_on(struct gq_election *election, int64_t now_ns)
@@ -454,7 +465,7 @@ static void decide(struct gq_election *election, enum kind kind, int64_t now_ns)
 	} else if (kind == READ && next_kind(election, now_ns) != READ) {
 		go_on(election, now_ns);
 	} else {
-		pause_until_retry(election, now_ns);
+		pause_until_look(election, now_ns);
 	}
 }
 

@@ -55,13 +55,15 @@ struct gq_journal {
 	uint64_t seq; /* of the last write sent */
 	/* resourceVersion that the next write demands; "" creates */
 	char version[GQ_JOURNAL_VERSION_MAX_BYTES + 1];
-	struct gq_attempts attempts;
-	struct gq_buf uids; /* of the last write, while a trace is written */
+	struct gq_journal_attempts attempts;
+	struct gq_buf uids;   /* of the last write, while a trace is written */
+	struct gq_buf others; /* labels and annotations that the next write carries on */
 	struct gq_tickets *tickets;
 	struct gq_pace pace;
 	uint64_t sent_version;    /* of the ledger's set that the last write holds */
 	uint64_t written_version; /* the same of the last that is known to have succeeded */
 	int64_t held_until_ns;    /* the ledger grants nothing until then; 0 it does */
+	bool hold_over;           /* … and that was told */
 	bool ticks;               /* on_tick will be called */
 	int64_t timer_ns;         /* when on_timer will be called first; 0 not */
 	void (*taken_over)(void *arg, uint64_t epoch);
@@ -96,6 +98,7 @@ struct gq_journal *gq_journal_new(const struct gq_journal_options *options)
 	journal->options = *options;
 	gq_pace_init(&journal->pace, now(journal));
 	journal->uids = GQ_BUF_INIT(BODY_MAX_BYTES);
+	journal->others = GQ_BUF_INIT(GQ_JOURNAL_OTHERS_MAX_BYTES);
 	journal->tickets = gq_tickets_new(options->ledger, options->clock);
 	if (!journal->tickets) {
 		free(journal);
@@ -107,11 +110,14 @@ struct gq_journal *gq_journal_new(const struct gq_journal_options *options)
 }
 
 /* Higher than the last one. Without a last one that can be trusted, higher than whatever it was: by
- * the clock, which has gone on by more milliseconds than there were leaders. */
+ * the clock, which has gone on by more milliseconds than there were leaders. Where somebody has
+ * written the highest, another one, which is enough to fence him. */
 static uint64_t new_epoch(const struct gq_journal *journal, uint64_t last, bool trusted)
 {
 	uint64_t by_clock = (uint64_t)gq_clock_wall_s(journal->options.clock) * 1000;
 
+	if (last >= GQ_JOURNAL_NUMBER_MAX)
+		return by_clock;
 	return !trusted && by_clock > last ? by_clock : last + 1;
 }
 
@@ -121,6 +127,7 @@ void gq_journal_free(struct gq_journal *journal)
 		return;
 	gq_tickets_free(journal->tickets);
 	gq_buf_done(&journal->uids);
+	gq_buf_done(&journal->others);
 	gq_lock_done(&journal->lock);
 	free(journal);
 }
@@ -196,24 +203,6 @@ static void trace_ended(struct gq_journal *journal)
 	}
 }
 
-static void trace_lines(const char *event, uint64_t epoch, uint64_t seq, struct gq_buf *uids)
-{
-	const char *list[1024];
-	size_t n = 0;
-
-	if (!gq_trace_on())
-		return;
-	for (char *at = uids->data; at && *at && n < sizeof list / sizeof list[0];) {
-		char *end = strchr(at, '\n');
-		list[n++] = at;
-		if (!end)
-			break;
-		*end = '\0';
-		at = end + 1;
-	}
-	gq_trace(event, epoch, seq, list, n);
-}
-
 /* Every ticket that a write up to seq held is safe. */
 static void commit_up_to(struct gq_journal *journal, uint64_t seq)
 {
@@ -228,6 +217,7 @@ static void commit_up_to(struct gq_journal *journal, uint64_t seq)
 static void hold_for_ttl(struct gq_journal *journal, const char *how)
 {
 	journal->lost = true;
+	journal->hold_over = false;
 	journal->held_until_ns = now(journal) + journal->options.ttl_ns;
 	gq_ledger_hold_grants(journal->options.ledger, true);
 	gq_log(GQ_LOG_ERROR, "the journal was lost: nothing is granted for one time to live",
@@ -237,11 +227,22 @@ static void hold_for_ttl(struct gq_journal *journal, const char *how)
 		journal->options.on_lost(journal->options.arg, how);
 }
 
-static void release_grants(struct gq_journal *journal)
+/* The time to live is over. Whatever was granted by the lost journal is stored by now, or never
+ * will be; that it is in the ledger, too, is not for us to tell. */
+static void end_hold(struct gq_journal *journal)
 {
 	if (journal->mode != MODE_HOLDING || !journal->opened || !journal->held_until_ns ||
-	    now(journal) < journal->held_until_ns)
+	    now(journal) < journal->held_until_ns || journal->hold_over)
 		return;
+	journal->hold_over = true;
+	journal->options.on_hold_over(journal->options.arg);
+}
+
+void gq_journal_release(struct gq_journal *journal)
+{
+	if (journal->mode != MODE_HOLDING || !journal->hold_over)
+		return;
+	journal->hold_over = false;
 	journal->held_until_ns = 0;
 	journal->lost = false;
 	journal->write_due = true; /* whoever reads it need not hold them back any more */
@@ -282,14 +283,6 @@ static void retry_later(struct gq_journal *journal, int retry_after_s)
 	wait_until(journal, journal->pace.retry_ns);
 }
 
-static int path_print(const struct gq_journal *journal, bool named, char path[512])
-{
-	int n = snprintf(path, 512, "/api/v1/namespaces/%s/configmaps%s",
-			 journal->options.namespace_, named ? "/" GQ_JOURNAL_NAME : "");
-
-	return n > 0 && n < 512 ? 0 : GQ_ETOOBIG;
-}
-
 static int start(struct gq_journal *journal, struct call *call, const char *method,
 		 const struct gq_buf *body,
 		 void (*on_done)(void *arg, const struct gq_api_response *response))
@@ -298,7 +291,9 @@ static int start(struct gq_journal *journal, struct call *call, const char *meth
 	struct gq_err err;
 	bool create = strcmp(method, "POST") == 0;
 
-	if (path_print(journal, !create, path))
+	int n = snprintf(path, sizeof path, "/api/v1/namespaces/%s/configmaps%s",
+			 journal->options.namespace_, create ? "" : "/" GQ_JOURNAL_NAME);
+	if (n < 0 || (size_t)n >= sizeof path)
 		return GQ_EINVALID;
 	const struct gq_api_request request = {
 	    .method = method,
@@ -337,6 +332,8 @@ static bool end(struct call *call)
 static void take_version(struct gq_journal *journal, const struct gq_journal_text *text)
 {
 	(void)snprintf(journal->version, sizeof journal->version, "%s", text->version);
+	gq_buf_reset(&journal->others);
+	gq_journal_text_others(text, &journal->others);
 }
 
 /* ---- writing ---- */
@@ -350,7 +347,8 @@ static bool is_ours(const struct gq_journal *journal, const struct gq_journal_te
 static bool is_attempt(const struct gq_journal *journal, const struct gq_journal_text *text)
 {
 	return is_ours(journal, text) && (text->held || !journal->lost) &&
-	       gq_attempts_have(&journal->attempts, text->seq, text->lines, text->lines_len);
+	       gq_journal_attempts_have(&journal->attempts, text->seq, text->lines,
+					text->lines_len);
 }
 
 static void taken_over(struct gq_journal *journal)
@@ -358,8 +356,9 @@ static void taken_over(struct gq_journal *journal)
 	void (*done)(void *arg, uint64_t epoch) = GQ_STEAL(journal->taken_over);
 
 	journal->mode = MODE_HOLDING;
+	gq_ledger_renew(journal->options.ledger, now(journal));
 	gq_tickets_open(journal->tickets, true);
-	trace_lines("fence", journal->epoch, journal->seq, &journal->uids);
+	gq_trace_lines("fence", journal->epoch, journal->seq, &journal->uids);
 	publish(journal);
 	if (done)
 		done(journal->taken_over_arg, journal->epoch);
@@ -375,6 +374,8 @@ static void succeed(struct gq_journal *journal, uint64_t seq)
 	commit_up_to(journal, seq);
 	if (journal->mode == MODE_TAKING_OVER)
 		taken_over(journal);
+	else if (journal->lost && seq == 1)
+		gq_trace_lines("fence", journal->epoch, seq, &journal->uids);
 	publish(journal);
 }
 
@@ -448,7 +449,7 @@ static void on_write(void *arg, const struct gq_api_response *response)
 	if (outcome == GQ_JOURNAL_CONFLICT || outcome == GQ_JOURNAL_UNKNOWN)
 		journal->read_due = true;
 	else
-		gq_attempts_drop_last(&journal->attempts);
+		gq_journal_attempts_drop_last(&journal->attempts);
 	if (outcome == GQ_JOURNAL_CONFLICT)
 		proceed(journal);
 	else
@@ -473,7 +474,8 @@ static void write_now(struct gq_journal *journal)
 							    .held = journal->lost,
 							    .lines = lines.data ? lines.data : "",
 							    .lines_len = lines.len,
-							    .version = journal->version})) {
+							    .version = journal->version,
+							    .others = journal->others.data})) {
 		free(call);
 		note_problem(journal, "out of memory for the journal");
 		retry_later(journal, 0);
@@ -489,10 +491,10 @@ static void write_now(struct gq_journal *journal)
 	journal->sent_version = call->unseen.version;
 	journal->write_due = false;
 	gq_pace_written(&journal->pace, body.len, now(journal));
-	gq_attempts_add(&journal->attempts, seq, lines.data ? lines.data : "", lines.len);
+	gq_journal_attempts_add(&journal->attempts, seq, lines.data ? lines.data : "", lines.len);
 	gq_tickets_mark(journal->tickets, seq);
 	if (journal->mode != MODE_TAKING_OVER)
-		trace_lines("write", journal->epoch, seq, &journal->uids);
+		gq_trace_lines("write", journal->epoch, seq, &journal->uids);
 }
 
 /* ---- reading it back, and taking over ---- */
@@ -577,7 +579,6 @@ static void on_read(void *arg, const struct gq_api_response *response)
 	struct gq_journal *journal = call.journal;
 	struct gq_journal_text text GQ_CLEANUP(gq_journal_text_done) = {0};
 	struct gq_err err = {0};
-	int code = 0;
 
 	free(arg);
 	if (!end(&call))
@@ -592,7 +593,7 @@ static void on_read(void *arg, const struct gq_api_response *response)
 		read_failed(journal, response->error, response->retry_after_s);
 		return;
 	}
-	code = gq_journal_text_parse(response->body, response->len, &text, &err);
+	int code = gq_journal_text_parse(response->body, response->len, &text, &err);
 	bool readable = code == 0;
 	if (code != GQ_ENOMEM && text.version[0]) {
 		if (code)
@@ -668,7 +669,7 @@ static void proceed(struct gq_journal *journal)
 		return;
 	gq_tickets_take(journal->tickets);
 	gq_tickets_expire(journal->tickets);
-	release_grants(journal);
+	end_hold(journal);
 	end_flush(journal);
 	if (journal->mode == MODE_IDLE)
 		return;
@@ -723,6 +724,7 @@ static void reset(struct gq_journal *journal, enum mode mode)
 	journal->attempts.n = 0;
 	journal->version[0] = '\0';
 	journal->lost = false;
+	journal->hold_over = false;
 	journal->held_until_ns = 0;
 	journal->opened = false;
 	journal->taken_over = NULL;
@@ -762,7 +764,11 @@ void gq_journal_open(struct gq_journal *journal, bool first_ever)
 
 void gq_journal_stop(struct gq_journal *journal)
 {
+	void (*done)(void *arg) = GQ_STEAL(journal->flushed);
+
 	reset(journal, MODE_IDLE);
+	if (done)
+		done(journal->flushed_arg);
 }
 
 void gq_journal_flush(struct gq_journal *journal, void (*done)(void *arg), void *arg)

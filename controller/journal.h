@@ -30,6 +30,9 @@ struct gq_journal_options {
 	/* The journal was lost (how: "was deleted"): nothing is granted for one time to live. On
 	 * the client's thread; may be NULL. */
 	void (*on_lost)(void *arg, const char *how);
+	/* That time is over: gq_journal_release() once every pod that is stored by now is in the
+	 * ledger. On the client's thread. */
+	void (*on_hold_over)(void *arg);
 	void *arg;
 };
 
@@ -52,12 +55,15 @@ void gq_journal_take_over(struct gq_journal *journal, void (*done)(void *arg, ui
  * thread. */
 void gq_journal_open(struct gq_journal *journal, bool first_ever);
 
+/* Ends the pause after on_hold_over: grants are made again. On the client's thread. */
+void gq_journal_release(struct gq_journal *journal);
+
 /* Nothing is written or committed any more; every ticket at hand is aborted, and the ledger grants
  * nothing until the next take-over. On the client's thread. */
 void gq_journal_stop(struct gq_journal *journal);
 
-/* Nothing further is granted; done(arg) once the tickets at hand have their answer, and none is
- * taken any more. On the client's thread. */
+/* Nothing further is granted; done(arg) once the tickets at hand have their answer, by
+ * gq_journal_stop() at the latest, and none is taken any more. On the client's thread. */
 void gq_journal_flush(struct gq_journal *journal, void (*done)(void *arg), void *arg);
 
 /* Commits a ticket, then calls done, on the client's thread, with 0; or with why it could not be

@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-void gq_attempts_add(struct gq_attempts *attempts, uint64_t seq, const char *lines, size_t len)
+void gq_journal_attempts_add(struct gq_journal_attempts *attempts, uint64_t seq, const char *lines,
+			     size_t len)
 {
 	if (attempts->n == GQ_ATTEMPTS_MAX) {
 		attempts->n--;
@@ -15,14 +16,14 @@ void gq_attempts_add(struct gq_attempts *attempts, uint64_t seq, const char *lin
 	attempts->n++;
 }
 
-void gq_attempts_drop_last(struct gq_attempts *attempts)
+void gq_journal_attempts_drop_last(struct gq_journal_attempts *attempts)
 {
 	if (attempts->n)
 		attempts->n--;
 }
 
-bool gq_attempts_have(const struct gq_attempts *attempts, uint64_t seq, const char *lines,
-		      size_t len)
+bool gq_journal_attempts_have(const struct gq_journal_attempts *attempts, uint64_t seq,
+			      const char *lines, size_t len)
 {
 	char hash[GQ_HASH_TEXT_BYTES];
 

@@ -11,7 +11,7 @@
 
 #define GQ_ATTEMPTS_MAX 32
 
-struct gq_attempts {
+struct gq_journal_attempts {
 	struct {
 		uint64_t seq;
 		char hash[GQ_HASH_TEXT_BYTES]; /* of the lines */
@@ -21,11 +21,12 @@ struct gq_attempts {
 
 /* When there are too many, the oldest is forgotten: should it arrive, it is not recognised. The
  * same for one for whose hash there was no memory. */
-void gq_attempts_add(struct gq_attempts *attempts, uint64_t seq, const char *lines, size_t len);
+void gq_journal_attempts_add(struct gq_journal_attempts *attempts, uint64_t seq, const char *lines,
+			     size_t len);
 /* The last one was not written. */
-void gq_attempts_drop_last(struct gq_attempts *attempts);
+void gq_journal_attempts_drop_last(struct gq_journal_attempts *attempts);
 /* Whether one of them wrote this. */
-bool gq_attempts_have(const struct gq_attempts *attempts, uint64_t seq, const char *lines,
-		      size_t len);
+bool gq_journal_attempts_have(const struct gq_journal_attempts *attempts, uint64_t seq,
+			      const char *lines, size_t len);
 
 #endif

@@ -5,7 +5,8 @@
 
 #include "quota/field.h"
 
-static const struct gq_json_keep metadata_keep[] = {{"resourceVersion", NULL}, {0}};
+static const struct gq_json_keep metadata_keep[] = {
+    {"resourceVersion", NULL}, {"labels", NULL}, {"annotations", NULL}, {0}};
 static const struct gq_json_keep data_keep[] = {{"format", NULL},
 						{"holder", NULL},
 						{"epoch", NULL},
@@ -28,7 +29,9 @@ int gq_journal_text_print(struct gq_buf *out, const char *namespace_,
 	gq_buf_puts(out, "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":"
 			 "\"" GQ_JOURNAL_NAME "\",\"namespace\":");
 	gq_buf_json_string(out, namespace_, strlen(namespace_));
-	gq_buf_puts(out, ",\"labels\":{\"app.kubernetes.io/name\":\"gpuquota\"}");
+	gq_buf_puts(out, text->others && text->others[0]
+			     ? text->others
+			     : ",\"labels\":{\"app.kubernetes.io/name\":\"gpuquota\"}");
 	if (text->version[0])
 		print_string(out, ",\"resourceVersion\":", text->version, strlen(text->version));
 	print_string(out,
@@ -43,7 +46,7 @@ int gq_journal_text_print(struct gq_buf *out, const char *namespace_,
 	return gq_buf_puts(out, "}}");
 }
 
-/* Digits alone, and no more than a log line can show and a successor can add to. */
+/* Digits alone. */
 static bool parse_number(const char *text, uint64_t *ret_number)
 {
 	int64_t number = 0;
@@ -56,7 +59,7 @@ static bool parse_number(const char *text, uint64_t *ret_number)
 			return false;
 	}
 	*ret_number = (uint64_t)number;
-	return number < INT64_MAX;
+	return number <= GQ_JOURNAL_NUMBER_MAX;
 }
 
 static int parse_data(const struct gq_field *top, struct gq_journal_text *text, struct gq_err *err)
@@ -113,6 +116,27 @@ int gq_journal_text_parse(const char *json, size_t len, struct gq_journal_text *
 		ret_text->held = false;
 	}
 	return code == GQ_ETOOBIG ? GQ_EINVALID : code;
+}
+
+void gq_journal_text_others(const struct gq_journal_text *text, struct gq_buf *out)
+{
+	static const char *const keys[] = {"labels", "annotations"};
+	struct json_object *metadata = NULL, *value;
+
+	if (!json_object_is_type(text->root, json_type_object) ||
+	    !json_object_object_get_ex(text->root, "metadata", &metadata) ||
+	    !json_object_is_type(metadata, json_type_object))
+		return;
+	for (size_t k = 0; k < 2; k++) {
+		if (!json_object_object_get_ex(metadata, keys[k], &value) ||
+		    !json_object_is_type(value, json_type_object) ||
+		    json_object_object_length(value) == 0)
+			continue;
+		gq_buf_printf(out, ",\"%s\":", keys[k]);
+		gq_buf_puts(out, json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN));
+	}
+	if (out->code)
+		gq_buf_reset(out);
 }
 
 void gq_journal_text_done(struct gq_journal_text *text)

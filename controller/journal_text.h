@@ -13,6 +13,8 @@
 
 #define GQ_JOURNAL_NAME "gpuquota-journal"
 #define GQ_JOURNAL_FORMAT "1"
+/* A higher epoch or seq is not one. */
+#define GQ_JOURNAL_NUMBER_MAX (INT64_MAX - 1)
 /* A longer resourceVersion is not one. */
 #define GQ_JOURNAL_VERSION_MAX_BYTES 255
 
@@ -26,11 +28,15 @@ struct gq_journal_text {
 	 * granted for one time to live. */
 	bool held;
 	const char *version;      /* resourceVersion; "" when it is to be created */
+	const char *others;       /* for printing: labels and annotations that are not ours, as
+				     gq_journal_text_others() gave them; or "", NULL */
 	struct json_object *root; /* of what was parsed: the strings live in it */
 };
 
 /* What of the ConfigMap is read. */
 extern const struct gq_json_keep gq_journal_keep[];
+/* Labels and annotations that are longer in all are not carried on. */
+#define GQ_JOURNAL_OTHERS_MAX_BYTES (32u << 10)
 
 /* Prints the whole object, ready to be sent. */
 int gq_journal_text_print(struct gq_buf *out, const char *namespace_,
@@ -42,5 +48,10 @@ int gq_journal_text_print(struct gq_buf *out, const char *namespace_,
 int gq_journal_text_parse(const char *json, size_t len, struct gq_journal_text *ret_text,
 			  struct gq_err *err);
 void gq_journal_text_done(struct gq_journal_text *text);
+
+/* Puts the labels and annotations of what was parsed into out, to be carried on by the next write:
+ * they belong to whoever manages the cluster's objects. Nothing when there are none, or they do not
+ * fit. */
+void gq_journal_text_others(const struct gq_journal_text *text, struct gq_buf *out);
 
 #endif

@@ -8,17 +8,16 @@
 
 #include "base/lock.h"
 #include "base/log.h"
+#include "controller/barrier.h"
 #include "controller/election.h"
 #include "controller/trace.h"
 
 #define LEASE_NAME "gpuquota"
 #define TICK_NS (50 * GQ_NS_PER_MS)
-#define BARRIER_MAX_NS (2 * GQ_NS_PER_S)
 #define POLICY_RETRY_NS (500 * GQ_NS_PER_MS)
 /* Fenced while the Lease is ours: whoever wrote the journal gets a moment to say who he is. */
 #define FENCED_PAUSE_NS (1 * GQ_NS_PER_S)
 #define HAND_OVER_MAX_NS (10 * GQ_NS_PER_S)
-#define NONCE_BYTES 320
 
 enum state {
 	STATE_FOLLOWING,
@@ -38,17 +37,14 @@ struct gq_leadership {
 	/* The client's thread alone. */
 	enum state state;
 	struct gq_election *election; /* NULL: the only replica */
+	struct gq_barrier *barrier;
 	bool election_runs;
 	uint64_t term; /* answers of an earlier one are void */
 	uint64_t epoch;
 	int64_t fence_ns;
-	int64_t barrier_ns;  /* when the wait for our own pod's event began; 0 not yet */
-	bool barrier_failed; /* no such event will come */
-	bool relisted;
 	int64_t policy_at_ns; /* when to try again; 0 under way */
 	int64_t pause_until_ns;
 	int64_t leaving_ns;
-	char nonce[NONCE_BYTES];
 
 	struct gq_lock lock; /* of what follows: what other threads tell */
 	bool started;
@@ -56,12 +52,8 @@ struct gq_leadership {
 	bool hand_over;
 	void (*handed_over)(void *arg);
 	void *handed_over_arg;
-	char awaited[NONCE_BYTES]; /* a barrier */
-	bool barrier_seen;         /* in an event of its own */
-	bool barrier_listed;       /* in a list that is not complete yet */
-	bool listed;               /* once at least */
-	int64_t list_begun_ns;     /* of the last list that is complete */
 	bool successor_seen;
+	bool labelled;                    /* our own pod, by the watch */
 	const char *fenced;               /* why another leader is believed in, or NULL */
 	struct policy_call *policy_calls; /* the newest first */
 	uint64_t policy_term;             /* in which policy_code came; 0 none */
@@ -69,21 +61,40 @@ struct gq_leadership {
 	struct gq_leadership_status status;
 };
 
-struct call {
-	struct gq_leadership *leadership;
-	uint64_t term;
-};
-
 /* A question for the policy. The answer to one that was overtaken may never come, or come late, but
  * not after that to a newer one. */
 struct policy_call {
-	struct call call;
+	struct gq_leadership *leadership;
+	uint64_t term;
 	struct policy_call *older;
 };
 
 static int64_t now(const struct gq_leadership *leadership)
 {
 	return gq_clock_mono_ns(leadership->options.clock);
+}
+
+static void proceed(struct gq_leadership *leadership);
+
+static void on_wake(void *arg)
+{
+	proceed(arg);
+}
+
+/* Something was told: do not wait for the next tick, which comes all the same. */
+static void wake(void *arg)
+{
+	struct gq_leadership *leadership = arg;
+	struct gq_err err;
+
+	(void)gq_api_after(leadership->options.api, 0, on_wake, leadership, &err);
+}
+
+static void relist(void *arg)
+{
+	struct gq_leadership *leadership = arg;
+
+	leadership->options.relist(leadership->options.arg);
 }
 
 int gq_leadership_new(const struct gq_leadership_options *options,
@@ -95,7 +106,15 @@ int gq_leadership_new(const struct gq_leadership_options *options,
 	if (!leadership)
 		return gq_fail(err, GQ_ENOMEM, "out of memory");
 	leadership->options = *options;
-	if (options->elect)
+	leadership->barrier =
+	    gq_barrier_new(&(struct gq_barrier_options){.clock = options->clock,
+							.routing = options->routing,
+							.relist = relist,
+							.wake = wake,
+							.arg = leadership});
+	if (!leadership->barrier)
+		code = gq_fail(err, GQ_ENOMEM, "out of memory");
+	else if (options->elect)
 		code = gq_election_new(
 		    &(struct gq_election_options){.namespace_ = options->namespace_,
 						  .name = LEASE_NAME,
@@ -103,6 +122,7 @@ int gq_leadership_new(const struct gq_leadership_options *options,
 						  .seed = (uint64_t)now(leadership)},
 		    &leadership->election, err);
 	if (code) {
+		gq_barrier_free(leadership->barrier);
 		free(leadership);
 		return code;
 	}
@@ -124,6 +144,7 @@ void gq_leadership_free(struct gq_leadership *leadership)
 	if (!leadership)
 		return;
 	policy_calls_free(leadership->policy_calls);
+	gq_barrier_free(leadership->barrier);
 	gq_election_free(leadership->election);
 	gq_lock_done(&leadership->lock);
 	free(leadership);
@@ -142,42 +163,24 @@ void gq_leadership_status(struct gq_leadership *leadership, struct gq_leadership
 	ret_status->leads = gq_leadership_leads(leadership);
 }
 
-static void proceed(struct gq_leadership *leadership);
-
-static void on_wake(void *arg)
-{
-	proceed(arg);
-}
-
-/* Something was told: do not wait for the next tick, which comes all the same. */
-static void wake(struct gq_leadership *leadership)
-{
-	struct gq_err err;
-
-	(void)gq_api_after(leadership->options.api, 0, on_wake, leadership, &err);
-}
-
 /* ---- what the informer tells ---- */
 
 void gq_leadership_own_pod(struct gq_leadership *leadership, const char *name,
 			   const char *leader_label, const char *barrier, bool gone, bool listed)
 {
 	bool ours = strcmp(name, leadership->options.identity) == 0;
-	bool news = false;
+	bool labelled = !gone && strcmp(leader_label, "true") == 0;
+	bool news;
 
-	if (gone)
-		return;
+	if (ours && !gone)
+		gq_barrier_seen(leadership->barrier, barrier, listed);
 	gq_lock_take(&leadership->lock);
-	if (!ours && strcmp(leader_label, "true") == 0) {
-		news = !leadership->successor_seen;
-		leadership->successor_seen = true;
-	}
-	if (ours && leadership->awaited[0] && strcmp(barrier, leadership->awaited) == 0) {
-		news = true;
-		if (listed)
-			leadership->barrier_listed = true;
-		else
-			leadership->barrier_seen = true;
+	if (ours) {
+		news = leadership->labelled && !labelled;
+		leadership->labelled = labelled;
+	} else {
+		news = labelled && !leadership->successor_seen;
+		leadership->successor_seen |= labelled;
 	}
 	gq_lock_release(&leadership->lock);
 	if (news)
@@ -186,13 +189,7 @@ void gq_leadership_own_pod(struct gq_leadership *leadership, const char *name,
 
 void gq_leadership_pods_listed(struct gq_leadership *leadership, int64_t begun_ns)
 {
-	gq_lock_take(&leadership->lock);
-	leadership->listed = true;
-	leadership->list_begun_ns = begun_ns;
-	if (leadership->barrier_listed)
-		leadership->barrier_seen = true;
-	gq_lock_release(&leadership->lock);
-	wake(leadership);
+	gq_barrier_listed(leadership->barrier, begun_ns);
 }
 
 /* ---- stepping down ---- */
@@ -207,6 +204,7 @@ static void stop_leading(struct gq_leadership *leadership, enum state state, con
 	leadership->state = state;
 	gq_trace("stop", leadership->epoch, 0, NULL, 0);
 	gq_journal_stop(leadership->options.journal);
+	gq_barrier_stop(leadership->barrier);
 	leadership->options.follow_policy(leadership->options.arg);
 	if (found)
 		gq_routing_rest(leadership->options.routing);
@@ -262,80 +260,24 @@ static void lead(struct gq_leadership *leadership)
 	leadership->options.on_change(leadership->options.arg, true, "elected");
 }
 
-/* Returns whether every pod that was stored before the fence is in the ledger. */
-static bool barrier_passed(struct gq_leadership *leadership, bool *ret_listed)
+static void begin_barrier(struct gq_leadership *leadership)
 {
-	gq_lock_take(&leadership->lock);
-	bool passed = leadership->barrier_seen ||
-		      (leadership->listed && leadership->list_begun_ns >= leadership->fence_ns);
-	*ret_listed = leadership->listed;
-	gq_lock_release(&leadership->lock);
-	return passed;
+	leadership->state = STATE_BARRIER;
+	gq_barrier_begin(leadership->barrier, leadership->epoch);
+	proceed(leadership);
 }
 
 static void barrier_proceed(struct gq_leadership *leadership)
 {
-	int64_t now_ns = now(leadership);
-	bool listed;
-
-	if (barrier_passed(leadership, &listed)) {
-		gq_trace("barrier", leadership->epoch, 0, NULL, 0);
+	if (!gq_barrier_passed(leadership->barrier))
+		return;
+	gq_trace("barrier", leadership->epoch, 0, NULL, 0);
+	if (leadership->state == STATE_BARRIER) {
 		lead(leadership);
-		return;
+	} else {
+		gq_trace("lead", leadership->epoch, 0, NULL, 0);
+		gq_journal_release(leadership->options.journal);
 	}
-	if (leadership->relisted || !listed) /* a first list is under way: nothing is faster */
-		return;
-	if (!leadership->barrier_ns)
-		leadership->barrier_ns = now_ns;
-	if (!leadership->barrier_failed && now_ns - leadership->barrier_ns < BARRIER_MAX_NS)
-		return;
-	gq_log(GQ_LOG_INFO, "the pods are listed in full before this replica leads",
-	       GQ_S("since", leadership->barrier_failed ? "it has no pod of its own to mark"
-							: "its watch did not show its own pod"));
-	leadership->relisted = true;
-	leadership->options.relist(leadership->options.arg);
-}
-
-static void on_barrier(void *arg, int code)
-{
-	struct call call = *(struct call *)arg;
-	struct gq_leadership *leadership = call.leadership;
-
-	free(arg);
-	if (call.term != leadership->term || leadership->state != STATE_BARRIER)
-		return;
-	if (code)
-		leadership->barrier_failed = true;
-	proceed(leadership);
-}
-
-static struct call *call_new(struct gq_leadership *leadership)
-{
-	struct call *call = malloc(sizeof *call);
-
-	if (call)
-		*call = (struct call){leadership, leadership->term};
-	return call;
-}
-
-static void begin_barrier(struct gq_leadership *leadership)
-{
-	struct call *call = call_new(leadership);
-
-	leadership->state = STATE_BARRIER;
-	leadership->barrier_ns = 0;
-	leadership->barrier_failed = !call;
-	leadership->relisted = false;
-	(void)snprintf(leadership->nonce, sizeof leadership->nonce, "%llu.%lld",
-		       (unsigned long long)leadership->epoch, (long long)leadership->fence_ns);
-	gq_lock_take(&leadership->lock);
-	memcpy(leadership->awaited, leadership->nonce, sizeof leadership->awaited);
-	leadership->barrier_seen = leadership->barrier_listed = false;
-	gq_lock_release(&leadership->lock);
-	if (call)
-		gq_routing_barrier(leadership->options.routing, leadership->nonce, on_barrier,
-				   call);
-	proceed(leadership);
 }
 
 static void read_policy(struct gq_leadership *leadership);
@@ -343,14 +285,14 @@ static void read_policy(struct gq_leadership *leadership);
 static void on_policy(void *arg, int code)
 {
 	struct policy_call *call = arg;
-	struct gq_leadership *leadership = call->call.leadership;
+	struct gq_leadership *leadership = call->leadership;
 
 	gq_lock_take(&leadership->lock);
 	struct policy_call **at = &leadership->policy_calls;
 	while (*at != call)
 		at = &(*at)->older;
 	*at = NULL;
-	leadership->policy_term = call->call.term;
+	leadership->policy_term = call->term;
 	leadership->policy_code = code;
 	gq_lock_release(&leadership->lock);
 	policy_calls_free(call);
@@ -382,7 +324,7 @@ static void read_policy(struct gq_leadership *leadership)
 	if (!call)
 		return;
 	gq_lock_take(&leadership->lock);
-	*call = (struct policy_call){{leadership, leadership->term}, leadership->policy_calls};
+	*call = (struct policy_call){leadership, leadership->term, leadership->policy_calls};
 	leadership->policy_calls = call;
 	gq_lock_release(&leadership->lock);
 	leadership->options.lead_policy(leadership->options.arg, leadership->epoch, on_policy,
@@ -412,6 +354,14 @@ static void take_over(struct gq_leadership *leadership)
 	gq_log(GQ_LOG_INFO, "takes the journal over",
 	       GQ_S("identity", leadership->options.identity));
 	gq_journal_take_over(leadership->options.journal, on_journal, leadership);
+}
+
+void gq_leadership_hold_over(struct gq_leadership *leadership)
+{
+	if (leadership->state != STATE_LEADING)
+		return;
+	gq_barrier_begin(leadership->barrier, leadership->epoch);
+	proceed(leadership);
 }
 
 /* ---- election ---- */
@@ -516,7 +466,7 @@ static void leaving_proceed(struct gq_leadership *leadership)
 	bool released = !leadership->election || gq_election_released(leadership->election);
 
 	gq_lock_take(&leadership->lock);
-	if ((released && leadership->successor_seen) ||
+	if ((released && leadership->successor_seen && !leadership->labelled) ||
 	    now(leadership) - leadership->leaving_ns >= HAND_OVER_MAX_NS)
 		done = GQ_STEAL(leadership->handed_over);
 	gq_lock_release(&leadership->lock);
@@ -569,7 +519,7 @@ static void proceed(struct gq_leadership *leadership)
 				     "its Lease was not renewed in time");
 		else if (leadership->state == STATE_POLICY)
 			policy_proceed(leadership);
-		else if (leadership->state == STATE_BARRIER)
+		else if (leadership->state != STATE_JOURNAL)
 			barrier_proceed(leadership);
 		break;
 	case STATE_FLUSHING:

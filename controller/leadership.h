@@ -77,6 +77,10 @@ void gq_leadership_pods_listed(struct gq_leadership *leadership, int64_t begun_n
 /* Another leader was noticed: steps down. why: stays in place. Any thread. */
 void gq_leadership_fenced(struct gq_leadership *leadership, const char *why);
 
+/* A lost journal's time to live has passed: whatever was granted by it is stored by now, or never
+ * will be. Once it is in the ledger, grants are made again. On the client's thread. */
+void gq_leadership_hold_over(struct gq_leadership *leadership);
+
 struct gq_leadership_status {
 	bool leads;
 	uint64_t epoch;   /* of our last term */

@@ -29,6 +29,8 @@
 #define CERTIFICATE_TICKS 10 /* look at the files once a second */
 #define LAG_RELIST_NS (5 * GQ_NS_PER_S)
 #define LAG_RELIST_AGAIN_NS (30 * GQ_NS_PER_S)
+/* Whoever routes reviews hears a moment later where they go from now on. */
+#define DRAIN_MIN_NS GQ_NS_PER_S
 #define DRAIN_MAX_NS (20 * GQ_NS_PER_S)
 #define INLINE_BELOW_BYTES (16u << 10)
 /* The API server finishes a create that it was allowed within this time. */
@@ -187,6 +189,13 @@ static void on_lost(void *arg, const char *how)
 	gq_note_journal_lost(&serve->notes, how, serve->options.reservation_ttl_ns / GQ_NS_PER_S);
 }
 
+static void on_hold_over(void *arg)
+{
+	struct serve *serve = arg;
+
+	gq_leadership_hold_over(serve->leadership);
+}
+
 static void on_policy_fenced(void *arg)
 {
 	struct serve *serve = arg;
@@ -281,6 +290,7 @@ static int make_server(struct serve *serve, struct gq_err *err)
 	    .tls_cert = serve->options.tls_cert,
 	    .tls_key = serve->options.tls_key,
 	    .inline_below_bytes = INLINE_BELOW_BYTES,
+	    .drain_min_ns = DRAIN_MIN_NS,
 	    .handle = on_request,
 	    .handle_metrics = on_metrics_request,
 	    .route = on_route,
@@ -336,6 +346,7 @@ static int make_leading_parts(struct serve *serve, struct gq_err *err)
 							.ttl_ns = options->reservation_ttl_ns,
 							.on_fenced = on_fenced,
 							.on_lost = on_lost,
+							.on_hold_over = on_hold_over,
 							.arg = serve});
 	serve->routing = gq_routing_new(&(struct gq_routing_options){
 	    .api = serve->api, .namespace_ = options->namespace_, .identity = options->identity});

@@ -30,5 +30,8 @@ bool gq_trace_on(void);
 
 /* Any thread. uids may be NULL when n is 0. */
 void gq_trace(const char *event, uint64_t epoch, uint64_t seq, const char *const *uids, size_t n);
+/* The same with a UID a line. */
+struct gq_buf;
+void gq_trace_lines(const char *event, uint64_t epoch, uint64_t seq, const struct gq_buf *uids);
 
 #endif

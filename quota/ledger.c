@@ -539,7 +539,7 @@ void gq_ledger_pod_gone(struct gq_ledger *ledger, const char *uid, int64_t now_n
 	gq_verify_heard(ledger, uid);
 	struct gq_charge *charge = gq_map_get(ledger->charges, uid, strlen(uid));
 	/* Its kubelet would have said first that its containers have ended. */
-	if (charge && charge->watched && charge->node)
+	if (charge && charge->watched && charge->node && ledger->deciding)
 		ledger->forced_deletions++;
 	if (charge)
 		gq_ledger_charge_remove(ledger, charge, now_ns);

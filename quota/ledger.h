@@ -192,6 +192,10 @@ struct gq_entry;
 int gq_ledger_restore(struct gq_ledger *ledger, const struct gq_entry *entry, int64_t now_ns,
 		      struct gq_err *err);
 
+/* A new leader begins: the time to live of everything in the journal starts anew, since whoever led
+ * before may have sent his last answers until now. */
+void gq_ledger_renew(struct gq_ledger *ledger, int64_t now_ns);
+
 /* While held, whatever would need a ticket is answered with GQ_REASON_JOURNAL. */
 void gq_ledger_hold_grants(struct gq_ledger *ledger, bool hold);
 

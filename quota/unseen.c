@@ -157,8 +157,6 @@ static int restore_charge(struct gq_ledger *ledger, struct gq_charge *charge,
 	if (bind || !charge->admitted_known)
 		gq_charge_admit_parts(ledger, charge);
 	gq_reserve_wait(ledger, charge, now_ns);
-	/* It may have been seen by the earlier leader, and be over by now: one GET may tell. */
-	charge->probe_after_ns = now_ns;
 	return 0;
 }
 
@@ -187,6 +185,21 @@ int gq_ledger_restore(struct gq_ledger *ledger, const struct gq_entry *entry, in
 	return code ? gq_fail(err, code, "out of memory for the reservation of pod %s/%s",
 			      entry->pod->namespace_, entry->pod->name)
 		    : 0;
+}
+
+void gq_ledger_renew(struct gq_ledger *ledger, int64_t now_ns)
+{
+	gq_ledger_lock(ledger);
+	for (struct gq_list *at = ledger->unseen.next; at != &ledger->unseen; at = at->next) {
+		struct gq_charge *charge = gq_list_entry(at, struct gq_charge, in_unseen);
+		if (charge->proposed)
+			continue;
+		gq_reserve_wait(ledger, charge, now_ns);
+		/* It may have been seen by the earlier leader, and be over by now: one GET may
+		 * tell. */
+		charge->probe_after_ns = now_ns;
+	}
+	gq_ledger_unlock(ledger);
 }
 
 /* ---- when nothing can be granted ---- */

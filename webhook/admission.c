@@ -6,13 +6,13 @@
 
 #include "base/log.h"
 #include "quota/message.h"
-#include "webhook/attempts.h"
+#include "webhook/retries.h"
 #include "webhook/review.h"
 #include "webhook/timeout.h"
 
 /* The API server's own default, for callers that name none; and the longest it ever waits. */
 #define TIMEOUT_DEFAULT_NS (10 * GQ_NS_PER_S)
-#define TIMEOUT_MAX_NS (GQ_ATTEMPTS_MAX_S * GQ_NS_PER_S)
+#define TIMEOUT_MAX_NS (GQ_RETRIES_MAX_S * GQ_NS_PER_S)
 /* A 503 with Retry-After: 1 that comes later than so long before the deadline has the API server
  * wait in vain, and tell its user of nothing but the deadline. */
 #define LAST_WORD_NS (1500 * GQ_NS_PER_MS)
@@ -27,7 +27,7 @@ const double gq_duration_bounds_s[GQ_DURATION_BUCKETS] = {
 
 struct gq_admission {
 	struct gq_admission_options options;
-	struct gq_attempts *attempts;
+	struct gq_retries *retries;
 	_Atomic uint64_t reviews[GQ_VERDICT_UNAVAILABLE + 1][GQ_REASON_COUNT];
 	_Atomic uint64_t duration_buckets[GQ_DURATION_BUCKETS + 1];
 	_Atomic uint64_t duration_sum_ns;
@@ -53,8 +53,8 @@ struct gq_admission *gq_admission_new(const struct gq_admission_options *options
 	if (!admission)
 		return NULL;
 	admission->options = *options;
-	admission->attempts = gq_attempts_new();
-	if (!admission->attempts) {
+	admission->retries = gq_retries_new();
+	if (!admission->retries) {
 		free(admission);
 		return NULL;
 	}
@@ -65,7 +65,7 @@ void gq_admission_free(struct gq_admission *admission)
 {
 	if (!admission)
 		return;
-	gq_attempts_free(admission->attempts);
+	gq_retries_free(admission->retries);
 	free(admission);
 }
 
@@ -162,8 +162,8 @@ static void answer_unavailable(struct gq_admission *admission, struct gq_request
 	count(admission, request, GQ_VERDICT_UNAVAILABLE, reason);
 	if (call && call->pod) {
 		int64_t now_ns = gq_clock_mono_ns(admission->options.clock);
-		gq_attempts_note(admission->attempts, call->review.uid,
-				 gq_request_received_ns(request));
+		gq_retries_note(admission->retries, call->review.uid,
+				gq_request_received_ns(request));
 		if (now_ns + LAST_WORD_NS >= call->deadline_ns && answer_last_word(call, text) == 0)
 			return;
 	}
@@ -569,8 +569,8 @@ static struct call *call_new(struct gq_admission *admission, struct gq_request *
 	}
 	if (timeout_ns > TIMEOUT_MAX_NS)
 		timeout_ns = TIMEOUT_MAX_NS;
-	call->deadline_ns = gq_attempts_first(admission->attempts, call->review.uid,
-					      gq_request_received_ns(request)) +
+	call->deadline_ns = gq_retries_first(admission->retries, call->review.uid,
+					     gq_request_received_ns(request)) +
 			    timeout_ns;
 	return call;
 }

@@ -12,7 +12,11 @@ foreach(name
     leadership
     leadership_end
     journal
+    journal_attempts
+    journal_end
+    journal_pace
     journal_takeover
+    journal_text
     options
     pages
     policy_command
@@ -28,6 +32,7 @@ foreach(name
     store
     table
     trace
+    tickets
     usage_command)
   gq_unit_test(${name} LINKS gq_controller)
 endforeach()
@@ -38,7 +43,9 @@ foreach(name
     leadership
     leadership_end
     journal
+    journal_end
     journal_takeover
+    journal_text
     policy_lead
     recount
     reporting
@@ -46,7 +53,8 @@ foreach(name
     routing
     status_print
     store
-    table)
+    table
+    tickets)
   gq_fail_alloc(${name})
 endforeach()
 gq_unit_test(journal_sim LINKS gq_controller SOURCES ledger_fixture.c)
@@ -55,4 +63,5 @@ gq_unit_test(serve LINKS gq_controller SOURCES testpki.c)
 gq_unit_test(main)
 target_compile_definitions(test_main PRIVATE GQ_PROGRAM="$<TARGET_FILE:gpuquota>")
 add_dependencies(test_main gpuquota)
+gq_fuzz_replay(journal LINKS gq_controller)
 gq_fuzz_replay(lease LINKS gq_controller)

@@ -378,6 +378,12 @@ static void on_lost(void *arg, const char *how)
 	((struct side *)arg)->lost++;
 }
 
+/* As if the barrier was passed at once. */
+static void on_hold_over(void *arg)
+{
+	gq_journal_release(((struct side *)arg)->journal);
+}
+
 static void on_taken_over(void *arg, uint64_t epoch)
 {
 	struct side *side = arg;
@@ -406,6 +412,7 @@ static void side_init(struct side *side, const char *name)
 							.ttl_ns = TTL_NS,
 							.on_fenced = on_fenced,
 							.on_lost = on_lost,
+							.on_hold_over = on_hold_over,
 							.arg = side});
 	assert_non_null(side->journal);
 }

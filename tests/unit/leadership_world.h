@@ -19,6 +19,7 @@ static struct app_clock app_time;
 
 /* What the leadership had others do, a word each, since it was looked at last. */
 static char story[4096];
+static bool may_lead; /* while a lost journal is waited out */
 
 static inline void tell(const char *word, bool leads)
 {
@@ -196,6 +197,12 @@ void gq_journal_open(struct gq_journal *journal, bool first_ever)
 	tell(first_ever ? "open-first" : "open", false);
 }
 
+void gq_journal_release(struct gq_journal *journal)
+{
+	(void)journal;
+	tell("release", true);
+}
+
 void gq_journal_stop(struct gq_journal *journal)
 {
 	(void)journal;
@@ -243,7 +250,7 @@ void gq_routing_barrier(struct gq_routing *routing, const char *nonce,
 			void (*done)(void *arg, int code), void *arg)
 {
 	(void)routing;
-	tell("barrier", false);
+	tell("barrier", may_lead);
 	assert_string_not_equal(nonce, awaited);
 	assert_in_range(strlen(nonce), 1, sizeof awaited - 1);
 	(void)snprintf(awaited, sizeof awaited, "%s", nonce);
@@ -296,7 +303,7 @@ static inline bool first_ever(void *arg)
 static inline void relist(void *arg)
 {
 	assert_ptr_equal(arg, &app_time);
-	tell("relist", false);
+	tell("relist", may_lead);
 }
 
 static const char *reason;
@@ -340,7 +347,7 @@ static inline int make(bool elect)
 	after_code = start_code = 0;
 	call.runs = false;
 	memset(&lease, 0, sizeof lease);
-	flush_at_once = first = false;
+	flush_at_once = first = may_lead = false;
 	barrier_code = 1;
 	awaited[0] = story[0] = '\0';
 	app_clock_init(&app_time);

@@ -489,6 +489,22 @@ static void seen_before_we_were_synced(void **state)
 	check_first_sight(w);
 }
 
+/* Until all is listed, a node is no later than a pod. */
+static void nodes_that_are_listed_after_the_pods(void **state)
+{
+	struct world *w = world_bare(TEAM_A "    quota: {A100: {gpus: 4}, L40S: {gpus: 2}}\n");
+
+	(void)state;
+	world_node(w, "a1", PRODUCT "=" A100_80);
+	SEEN(w, .gpus = 2);
+	world_node(w, "l1", PRODUCT "=" L40S);
+	gq_ledger_set_synced(w->ledger);
+	world_policy(w, TEAM_A "    quota: {A100: {gpus: 4}, L40S: {gpus: 1}}\n");
+	assert_int_equal(world_bind(w, SPEC(.name = "p"), "l1", false), GQ_VERDICT_ALLOW);
+	assert_int_equal(w->ticket, 0);
+	world_free(w);
+}
+
 static void seen_before_the_first_policy(void **state)
 {
 	struct world *w = world_bare(NULL);
@@ -582,6 +598,7 @@ int main(void)
 	    cmocka_unit_test(binding_to_what_is_no_node),
 	    cmocka_unit_test(a_binding_without_room),
 	    cmocka_unit_test(seen_before_we_were_synced),
+	    cmocka_unit_test(nodes_that_are_listed_after_the_pods),
 	    cmocka_unit_test(seen_before_the_first_policy),
 	    cmocka_unit_test(seen_while_we_decide),
 	    cmocka_unit_test(seen_before_classes_were_renumbered),

@@ -233,6 +233,9 @@ static void hands_over(void **state)
 	expect("");
 	assert_string_equal(lease.holder, "");
 	show_successor();
+	expect(""); /* reviews still come here */
+	gq_leadership_own_pod(leadership, "pod-a", "", "", false, false);
+	settle();
 	expect("handed-over");
 	show_successor();
 	gq_leadership_fenced(leadership, "another wrote");
@@ -240,6 +243,23 @@ static void hands_over(void **state)
 	pass_ms(60000);
 	expect("");
 	assert_string_equal(lease.holder, "");
+}
+
+/* Where reviews go ends with our own pod, too. */
+static void pod_goes(void **state)
+{
+	(void)state;
+	reach(LEADING);
+	flush_at_once = true;
+	gq_leadership_own_pod(leadership, "pod-a", "true", "", false, false);
+	hand_over();
+	expect("ENDS flush stop follow rest");
+	show_successor();
+	pass_ms(100);
+	expect("");
+	gq_leadership_own_pod(leadership, "pod-a", "true", "", true, false);
+	settle();
+	expect("handed-over");
 }
 
 static void no_successor(void **state)
@@ -369,6 +389,48 @@ static void hands_over_early(void **state)
 	expect("handed-over");
 }
 
+/* ---- a lost journal ---- */
+
+/* Its time to live is over: what was stored until then must be in the ledger before anything is
+ * granted. */
+static void hold_over(void **state)
+{
+	(void)state;
+	gq_leadership_hold_over(leadership); /* not while it follows */
+	reach(LEADING);
+	may_lead = true;
+	pass_ms(60000);
+	int64_t over_ns = app_time.mono_ns;
+	show(false); /* the barrier of the beginning */
+	expect("");
+	gq_leadership_hold_over(leadership);
+	expect("barrier");
+	pass_ms(100);
+	listed(over_ns - 1);
+	expect("");
+	show(false);
+	expect("release");
+	show(false);
+	pass_ms(5000);
+	expect("");
+
+	/* without the event, by a list; and not once it leads no more */
+	gq_leadership_hold_over(leadership);
+	pass_ms(2100);
+	expect("barrier relist");
+	listed(app_time.mono_ns);
+	expect("release");
+	pass_ms(10);
+	gq_leadership_hold_over(leadership);
+	expect("barrier");
+	may_lead = false;
+	gq_leadership_fenced(leadership, "another wrote");
+	settle();
+	show(false);
+	listed(app_time.mono_ns);
+	expect(ends[LEADING]);
+}
+
 /* ---- several threads ---- */
 
 static bool ended;
@@ -443,12 +505,14 @@ int main(void)
 	    TEST(list_of_an_earlier_term),
 	    TEST(overtaken_questions),
 	    TEST(hands_over),
+	    TEST(pod_goes),
 	    TEST(no_successor),
 	    TEST(release_takes_long),
 	    TEST(flush_takes_long),
 	    TEST(fenced_while_flushing),
 	    TEST(lease_lost_while_flushing),
 	    TEST(hands_over_early),
+	    TEST(hold_over),
 	    TEST(threads),
 	};
 

@@ -92,7 +92,9 @@ static int do_bind(struct world *w, const struct objects *o)
 					   .deadline_ns = w->now_ns + S};
 
 	gq_verdict_done(&w->verdict);
-	return gq_decide_binding(w->ledger, &binding, &w->verdict, NULL);
+	int code = gq_decide_binding(w->ledger, &binding, &w->verdict, NULL);
+	assert_true(code || w->verdict.kind == GQ_VERDICT_ALLOW);
+	return code;
 }
 
 static int restore(struct world *w, const struct gq_pod *pod, const char *node)

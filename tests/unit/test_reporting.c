@@ -23,6 +23,8 @@ static void facts(void **state)
 	gather(&facts);
 	assert_string_equal(facts.leader, "pod-a"); /* who writes it, whatever the Lease says */
 	assert_int_equal(facts.epoch, 7);
+	assert_true(facts.journal_held);
+	assert_string_equal(facts.journal_problem, "forbidden");
 	assert_int_equal(facts.updated_s, START_WALL_S + 7);
 	assert_true(facts.policy.in_force);
 	assert_string_equal(facts.policy.hash, "0123abcd");

@@ -92,11 +92,6 @@ func (w *world) start(ctx context.Context, program, manifests string) error {
 		"bench-users", "--clusterrole=cluster-admin", "--group="+usersGroup); err != nil {
 		return err
 	}
-	patch := `{"spec":{"selector":{"gpuquota.io/leader":"true"}}}`
-	if _, err := w.client.CoreV1().Services(systemNamespace).Patch(ctx, programName, types.MergePatchType,
-		[]byte(patch), metav1.PatchOptions{}); err != nil {
-		return err
-	}
 	if err := w.createNamespaces(ctx); err != nil {
 		return err
 	}
@@ -335,6 +330,15 @@ func (r *replica) createStandIn(ctx context.Context) error {
 		"conditions":[{"type":"Ready","status":"True"},{"type":"ContainersReady","status":"True"}]}}`, r.address, r.address)
 	_, err = pods.Patch(ctx, r.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
 	return err
+}
+
+// replaceStandIn makes another pod of that name, once the one that is being deleted is gone.
+func (r *replica) replaceStandIn(ctx context.Context) error {
+	pods, now := r.client.CoreV1().Pods(systemNamespace), int64(0)
+	if err := pods.Delete(ctx, r.name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+		return err
+	}
+	return eventually(r.name+" is made again", func() error { return r.createStandIn(ctx) })
 }
 
 func (r *replica) launch() (err error) {

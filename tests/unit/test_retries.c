@@ -7,21 +7,21 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "webhook/attempts.h"
+#include "webhook/retries.h"
 
-static struct gq_attempts *attempts;
+static struct gq_retries *retries;
 
 static int setup(void **state)
 {
 	(void)state;
-	attempts = gq_attempts_new();
-	return attempts ? 0 : -1;
+	retries = gq_retries_new();
+	return retries ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
 	(void)state;
-	gq_attempts_free(attempts);
+	gq_retries_free(retries);
 	return 0;
 }
 
@@ -33,24 +33,24 @@ static int64_t at(int64_t s)
 static void the_first_counts(void **state)
 {
 	(void)state;
-	assert_int_equal(gq_attempts_first(attempts, "a", at(5)), at(5));
-	gq_attempts_note(attempts, "a", at(5));
-	gq_attempts_note(attempts, "a", at(6));
-	assert_int_equal(gq_attempts_first(attempts, "a", at(7)), at(5));
-	assert_int_equal(gq_attempts_first(attempts, "b", at(7)), at(7));
+	assert_int_equal(gq_retries_first(retries, "a", at(5)), at(5));
+	gq_retries_note(retries, "a", at(5));
+	gq_retries_note(retries, "a", at(6));
+	assert_int_equal(gq_retries_first(retries, "a", at(7)), at(5));
+	assert_int_equal(gq_retries_first(retries, "b", at(7)), at(7));
 	/* a call that came before, and was answered later */
-	assert_int_equal(gq_attempts_first(attempts, "a", at(4)), at(4));
+	assert_int_equal(gq_retries_first(retries, "a", at(4)), at(4));
 }
 
 static void old_ones_are_forgotten(void **state)
 {
 	(void)state;
-	gq_attempts_note(attempts, "a", at(5));
-	assert_int_equal(gq_attempts_first(attempts, "a", at(5 + GQ_ATTEMPTS_MAX_S) - 1), at(5));
-	assert_int_equal(gq_attempts_first(attempts, "a", at(5 + GQ_ATTEMPTS_MAX_S)),
-			 at(5 + GQ_ATTEMPTS_MAX_S));
-	gq_attempts_note(attempts, "a", at(40));
-	assert_int_equal(gq_attempts_first(attempts, "a", at(41)), at(40));
+	gq_retries_note(retries, "a", at(5));
+	assert_int_equal(gq_retries_first(retries, "a", at(5 + GQ_RETRIES_MAX_S) - 1), at(5));
+	assert_int_equal(gq_retries_first(retries, "a", at(5 + GQ_RETRIES_MAX_S)),
+			 at(5 + GQ_RETRIES_MAX_S));
+	gq_retries_note(retries, "a", at(40));
+	assert_int_equal(gq_retries_first(retries, "a", at(41)), at(40));
 }
 
 /* However many there are, the newest is remembered and none is mistaken for another. */
@@ -62,12 +62,12 @@ static void many(void **state)
 	(void)state;
 	for (int i = 0; i < 20000; i++) {
 		(void)snprintf(uid, sizeof uid, "uid-%d", i);
-		gq_attempts_note(attempts, uid, i);
-		assert_int_equal(gq_attempts_first(attempts, uid, at(1)), i);
+		gq_retries_note(retries, uid, i);
+		assert_int_equal(gq_retries_first(retries, uid, at(1)), i);
 	}
 	for (int i = 0; i < 20000; i++) {
 		(void)snprintf(uid, sizeof uid, "uid-%d", i);
-		int64_t first_ns = gq_attempts_first(attempts, uid, at(1));
+		int64_t first_ns = gq_retries_first(retries, uid, at(1));
 		assert_true(first_ns == i || first_ns == at(1));
 		known += first_ns == i;
 	}

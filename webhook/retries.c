@@ -1,4 +1,4 @@
-#include "webhook/attempts.h"
+#include "webhook/retries.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "base/map.h"
 
 #define SLOTS 4096u
-#define MAX_NS (GQ_ATTEMPTS_MAX_S * GQ_NS_PER_S)
+#define MAX_NS (GQ_RETRIES_MAX_S * GQ_NS_PER_S)
 
 /* A review has one slot, by its hash; the later of two takes it. */
 struct slot {
@@ -18,26 +18,26 @@ struct slot {
 	bool taken;
 };
 
-struct gq_attempts {
+struct gq_retries {
 	struct gq_lock lock;
 	struct slot slots[SLOTS];
 };
 
-struct gq_attempts *gq_attempts_new(void)
+struct gq_retries *gq_retries_new(void)
 {
-	struct gq_attempts *attempts = calloc(1, sizeof *attempts);
+	struct gq_retries *retries = calloc(1, sizeof *retries);
 
-	if (attempts)
-		gq_lock_init(&attempts->lock, GQ_RANK_LEAF);
-	return attempts;
+	if (retries)
+		gq_lock_init(&retries->lock, GQ_RANK_LEAF);
+	return retries;
 }
 
-void gq_attempts_free(struct gq_attempts *attempts)
+void gq_retries_free(struct gq_retries *retries)
 {
-	if (!attempts)
+	if (!retries)
 		return;
-	gq_lock_done(&attempts->lock);
-	free(attempts);
+	gq_lock_done(&retries->lock);
+	free(retries);
 }
 
 static bool holds(const struct slot *slot, uint64_t hash, int64_t received_ns)
@@ -45,26 +45,26 @@ static bool holds(const struct slot *slot, uint64_t hash, int64_t received_ns)
 	return slot->taken && slot->hash == hash && received_ns - slot->first_ns < MAX_NS;
 }
 
-void gq_attempts_note(struct gq_attempts *attempts, const char *uid, int64_t received_ns)
+void gq_retries_note(struct gq_retries *retries, const char *uid, int64_t received_ns)
 {
 	uint64_t hash = gq_hash(uid, strlen(uid));
-	struct slot *slot = &attempts->slots[hash % SLOTS];
+	struct slot *slot = &retries->slots[hash % SLOTS];
 
-	gq_lock_take(&attempts->lock);
+	gq_lock_take(&retries->lock);
 	if (!holds(slot, hash, received_ns))
 		*slot = (struct slot){.hash = hash, .first_ns = received_ns, .taken = true};
-	gq_lock_release(&attempts->lock);
+	gq_lock_release(&retries->lock);
 }
 
-int64_t gq_attempts_first(struct gq_attempts *attempts, const char *uid, int64_t received_ns)
+int64_t gq_retries_first(struct gq_retries *retries, const char *uid, int64_t received_ns)
 {
 	uint64_t hash = gq_hash(uid, strlen(uid));
-	const struct slot *slot = &attempts->slots[hash % SLOTS];
+	const struct slot *slot = &retries->slots[hash % SLOTS];
 	int64_t first_ns = received_ns;
 
-	gq_lock_take(&attempts->lock);
+	gq_lock_take(&retries->lock);
 	if (holds(slot, hash, received_ns) && slot->first_ns < received_ns)
 		first_ns = slot->first_ns;
-	gq_lock_release(&attempts->lock);
+	gq_lock_release(&retries->lock);
 	return first_ns;
 }

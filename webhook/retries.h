@@ -1,5 +1,5 @@
-#ifndef GQ_WEBHOOK_ATTEMPTS_H
-#define GQ_WEBHOOK_ATTEMPTS_H
+#ifndef GQ_WEBHOOK_RETRIES_H
+#define GQ_WEBHOOK_RETRIES_H
 
 #include <stdint.h>
 
@@ -10,20 +10,20 @@
  * whoever remembers the first knows how much is left.
  *
  * Bounded: what is forgotten costs a user the reason, and nothing else. Any thread. */
-struct gq_attempts;
+struct gq_retries;
 
 /* How long one is remembered: the API server waits for no webhook any longer. */
-#define GQ_ATTEMPTS_MAX_S 30
+#define GQ_RETRIES_MAX_S 30
 
 /* NULL: out of memory. */
-struct gq_attempts *gq_attempts_new(void);
+struct gq_retries *gq_retries_new(void);
 /* Takes NULL. */
-void gq_attempts_free(struct gq_attempts *attempts);
-GQ_DEFINE_CLEANUP(gq_cleanup_attempts, struct gq_attempts, gq_attempts_free);
+void gq_retries_free(struct gq_retries *retries);
+GQ_DEFINE_CLEANUP(gq_cleanup_retries, struct gq_retries, gq_retries_free);
 
 /* The review came at received_ns and is sent again. */
-void gq_attempts_note(struct gq_attempts *attempts, const char *uid, int64_t received_ns);
+void gq_retries_note(struct gq_retries *retries, const char *uid, int64_t received_ns);
 /* When it first came; received_ns if it is not remembered. Monotonic. */
-int64_t gq_attempts_first(struct gq_attempts *attempts, const char *uid, int64_t received_ns);
+int64_t gq_retries_first(struct gq_retries *retries, const char *uid, int64_t received_ns);
 
 #endif
