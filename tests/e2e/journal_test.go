@@ -21,7 +21,6 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gpuquota.io/tests/apiproxy"
@@ -481,16 +480,18 @@ func TestJournalNotWritable(t *testing.T) {
 	s.mustRun(ns, newPod("one", 1, on(a100)))
 	p.waitNoReservations()
 	roles := client.RbacV1().Roles(p.namespace)
-	change := func(verb func(rule *rbacv1.PolicyRule)) {
+	rename := func(from, to string) {
 		t.Helper()
 		s.eventually("change the role", func() error {
 			role, err := roles.Get(t.Context(), "gpuquota", metav1.GetOptions{})
 			if err != nil {
 				return err
 			}
-			for i := range role.Rules {
-				if slices.Contains(role.Rules[i].ResourceNames, acceptedName) {
-					verb(&role.Rules[i])
+			for _, rule := range role.Rules {
+				for i, name := range rule.ResourceNames {
+					if name == from {
+						rule.ResourceNames[i] = to
+					}
 				}
 			}
 			_, err = roles.Update(t.Context(), role, metav1.UpdateOptions{})
@@ -513,7 +514,7 @@ func TestJournalNotWritable(t *testing.T) {
 			return err
 		})
 	}
-	change(func(rule *rbacv1.PolicyRule) { rule.ResourceNames = []string{acceptedName} })
+	rename(journalName, "nothing")
 	allowed(false)
 	_, err := s.create(ns, newPod("two", 1, on(a100)))
 	if err == nil {
@@ -542,7 +543,7 @@ func TestJournalNotWritable(t *testing.T) {
 	if err := p.usageIs("team-a", "A100", "used=1 reserved=0"); err != nil {
 		t.Error(err)
 	}
-	change(func(rule *rbacv1.PolicyRule) { rule.ResourceNames = []string{acceptedName, journalName} })
+	rename("nothing", journalName)
 	allowed(true)
 	s.mustRun(ns, newPod("two", 1, on(a100)))
 	p.waitUsage("team-a", "A100", "used=2 reserved=0")

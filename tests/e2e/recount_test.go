@@ -38,6 +38,10 @@ func (p *program) waitDropped(want int) {
 // recount asks for one as an admin does and returns what it says.
 func (p *program) recount() string {
 	p.Helper()
+	p.eventually("there is a status", func() error {
+		_, err := p.status()
+		return err
+	})
 	out, err := p.run("usage", "--namespace", p.namespace, "--recount")
 	if err != nil {
 		p.Fatalf("usage --recount: %v\n%s", err, out)
