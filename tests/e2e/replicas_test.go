@@ -49,6 +49,8 @@ func (p *program) pretendSuccessor() (end func()) {
 		for i := 0; ctx.Err() == nil; i++ {
 			patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:"true","turn":"%d"}}}`, leaderLabel, i)
 			_, _ = pods.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+			patch = fmt.Appendf(nil, `{"metadata":{"labels":{%q:null}}}`, leaderLabel)
+			_, _ = pods.Patch(ctx, p.identity, types.MergePatchType, patch, metav1.PatchOptions{})
 			select {
 			case <-ctx.Done():
 			case <-time.After(100 * time.Millisecond):
