@@ -251,6 +251,8 @@ static void print_status(const struct gq_policy_source *source, struct gq_policy
 	if (newest && !newest->policy)
 		problem = newest->problem;
 	status->last_ok = newest && newest->policy && !problem[0];
+	status->last_in_force = status->last_ok && source->in_force &&
+				strcmp(newest->hash, source->in_force->hash) == 0;
 	(void)snprintf(status->problem, sizeof status->problem, "%.*s", (int)strcspn(problem, "\n"),
 		       problem);
 }
@@ -263,6 +265,7 @@ static void publish(struct gq_policy_source *source)
 	gq_lock_take(&source->lock);
 	struct gq_policy_status *old = &source->status;
 	bool changed = old->in_force != status.in_force || old->last_ok != status.last_ok ||
+		       old->last_in_force != status.last_in_force ||
 		       strcmp(old->hash, status.hash) != 0 ||
 		       strcmp(old->problem, status.problem) != 0;
 	*old = status;

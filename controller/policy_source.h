@@ -27,6 +27,7 @@ struct gq_policy_status {
 	char hash[GQ_HASH_TEXT_BYTES]; /* of the policy in force, or "" */
 	bool last_ok;             /* the newest state of gpuquota-policy is good, and nothing keeps
 				     it from being accepted */
+	bool last_in_force;       /* and it is the one in force */
 	char problem[GQ_ERR_MAX]; /* else why, first line, with line and column; or "" */
 };
 

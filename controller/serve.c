@@ -209,7 +209,7 @@ static void on_policy(void *arg, const struct gq_policy_status *status)
 
 	if (!gq_leadership_leads(serve->leadership))
 		return;
-	if (status->last_ok && status->in_force)
+	if (status->last_in_force)
 		gq_note_policy_accepted(&serve->notes, status->hash);
 	else if (status->problem[0])
 		gq_note_policy_refused(&serve->notes, status->problem,
@@ -241,11 +241,16 @@ static void follow_policy(void *arg)
 static void on_leadership(void *arg, bool leads, const char *why)
 {
 	struct serve *serve = arg;
+	struct gq_policy_status policy;
 
 	gq_ledger_set_deciding(serve->ledger, leads);
 	gq_reporting_lead(serve->reporting, leads);
 	if (leads) {
 		gq_note_leader_elected(&serve->notes);
+		/* refused when nobody led, so nobody was told */
+		gq_policy_source_status(serve->policy, &policy);
+		if (!policy.last_ok)
+			on_policy(serve, &policy);
 		return;
 	}
 	gq_note_leader_lost(&serve->notes, why);

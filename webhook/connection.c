@@ -393,6 +393,14 @@ int gq_connection_answered(struct gq_connection *connection)
 	return 0;
 }
 
+/* What the loop has not looked at yet: a request has begun. */
+static bool has_bytes(const struct gq_connection *connection)
+{
+	char first;
+
+	return recv(lws_get_socket_fd(connection->wsi), &first, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 int gq_connection_tick(struct gq_connection *connection, int64_t now)
 {
 	if (connection->state == GQ_CONNECTION_HANDSHAKE) {
@@ -404,7 +412,8 @@ int gq_connection_tick(struct gq_connection *connection, int64_t now)
 		return 0;
 	switch (connection->state) {
 	case GQ_CONNECTION_IDLE:
-		(void)begin_linger(connection);
+		if (!has_bytes(connection))
+			(void)begin_linger(connection);
 		break;
 	case GQ_CONNECTION_HEAD:
 	case GQ_CONNECTION_BODY:
@@ -429,13 +438,17 @@ void gq_connection_farewell(struct gq_connection *connection)
 		(void)begin_linger(connection);
 }
 
-void gq_connection_leave(struct gq_connection *connection)
+void gq_connection_leave(struct gq_connection *connection, int64_t now)
 {
-	char first;
+	const struct gq_server_options *options = connection->shared->options;
 
-	if (connection->state == GQ_CONNECTION_IDLE &&
-	    recv(lws_get_socket_fd(connection->wsi), &first, 1, MSG_PEEK | MSG_DONTWAIT) <= 0)
-		(void)begin_linger(connection);
+	if (connection->state != GQ_CONNECTION_IDLE)
+		return;
+	int64_t since_ns = connection->deadline_ns - options->idle_timeout_ns;
+	int64_t quiet_until_ns = deadline(since_ns, options->quiet_ns);
+	if (quiet_until_ns < connection->deadline_ns)
+		connection->deadline_ns = quiet_until_ns > now ? quiet_until_ns : now;
+	(void)gq_connection_tick(connection, now); /* -1 is of other states only */
 }
 
 bool gq_connection_busy(const struct gq_connection *connection)

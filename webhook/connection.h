@@ -70,8 +70,9 @@ int gq_connection_answered(struct gq_connection *connection);
 int gq_connection_tick(struct gq_connection *connection, int64_t now_ns);
 /* Says goodbye (close_notify) if it is between requests: the server is about to go. */
 void gq_connection_farewell(struct gq_connection *connection);
-/* The same while the server goes on, unless a request has begun to arrive: that is answered. */
-void gq_connection_leave(struct gq_connection *connection);
+/* The same while the server goes on, once it was quiet for a while; unless a request has begun to
+ * arrive by then: that is answered. */
+void gq_connection_leave(struct gq_connection *connection, int64_t now_ns);
 /* Whether something is under way that a drain waits for. */
 bool gq_connection_busy(const struct gq_connection *connection);
 

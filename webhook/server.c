@@ -252,7 +252,7 @@ static void leave(struct gq_connection *connection, int64_t now)
 	if (gq_connection_tick(connection, now))
 		kill_connection(connection);
 	else
-		gq_connection_leave(connection);
+		gq_connection_leave(connection, now);
 }
 
 static void close_idle(struct gq_server *server, int64_t now)
@@ -365,6 +365,7 @@ static int copy_options(struct gq_server *server, const struct gq_server_options
 	own->max_connections = own->max_connections ? own->max_connections : 1000;
 	own->max_body_bytes = own->max_body_bytes ? own->max_body_bytes : 8u << 20;
 	own->max_bytes_in_flight = own->max_bytes_in_flight ? own->max_bytes_in_flight : 256u << 20;
+	own->quiet_ns = own->quiet_ns ? own->quiet_ns : 500 * GQ_NS_PER_MS;
 	own->idle_timeout_ns = own->idle_timeout_ns ? own->idle_timeout_ns : 120 * GQ_NS_PER_S;
 	own->head_timeout_ns = own->head_timeout_ns ? own->head_timeout_ns : 10 * GQ_NS_PER_S;
 	own->body_timeout_ns = own->body_timeout_ns ? own->body_timeout_ns : 10 * GQ_NS_PER_S;

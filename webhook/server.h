@@ -30,6 +30,7 @@ struct gq_server_options {
 	size_t max_body_bytes;      /* 0: 8 MiB; larger ones get 413 */
 	size_t max_bytes_in_flight; /* of all bodies: 0: 256 MiB; beyond it 503 */
 	int64_t idle_timeout_ns;    /* keep-alive: 0: 120 s, longer than the API server's 90 s */
+	int64_t quiet_ns;           /* see gq_server_close_idle(): 0: 500 ms */
 	int64_t head_timeout_ns;    /* TLS handshake; first byte to end of the head: 0: 10 s */
 	int64_t body_timeout_ns;    /* the body; and for the peer to take the answer: 0: 10 s */
 	int64_t drain_min_ns;       /* how long to go on accepting after gq_server_drain(): 0 */
@@ -60,7 +61,8 @@ int gq_server_run(struct gq_server *server, struct gq_err *err);
  * listener stays open until then. Any thread; async-signal-unsafe. */
 void gq_server_drain(struct gq_server *server, int64_t max_ns);
 /* Closes the connections to the HTTPS address on which no request is under way, so that their peers
- * open new ones, to whoever the Service leads to then. Any thread. */
+ * open new ones, to whoever the Service leads to then. Each once it was quiet for quiet_ns: a peer
+ * that used it a moment ago may be sending on it now, and would not send that again. Any thread. */
 void gq_server_close_idle(struct gq_server *server);
 /* After run has returned. Requests not answered yet may still be. */
 void gq_server_free(struct gq_server *server);

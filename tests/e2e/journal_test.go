@@ -19,8 +19,8 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gpuquota.io/tests/apiproxy"
@@ -480,23 +480,42 @@ func TestJournalNotWritable(t *testing.T) {
 	s.mustRun(ns, newPod("one", 1, on(a100)))
 	p.waitNoReservations()
 	roles := client.RbacV1().Roles(p.namespace)
-	change := func(verb func(rule *rbacv1.PolicyRule)) {
+	rename := func(from, to string) {
 		t.Helper()
 		s.eventually("change the role", func() error {
 			role, err := roles.Get(t.Context(), "gpuquota", metav1.GetOptions{})
 			if err != nil {
 				return err
 			}
-			for i := range role.Rules {
-				if slices.Contains(role.Rules[i].ResourceNames, acceptedName) {
-					verb(&role.Rules[i])
+			for _, rule := range role.Rules {
+				for i, name := range rule.ResourceNames {
+					if name == from {
+						rule.ResourceNames[i] = to
+					}
 				}
 			}
 			_, err = roles.Update(t.Context(), role, metav1.UpdateOptions{})
 			return err
 		})
 	}
-	change(func(rule *rbacv1.PolicyRule) { rule.ResourceNames = []string{acceptedName} })
+	// The API server learns of a role by a watch of its own.
+	allowed := func(want bool) {
+		t.Helper()
+		s.eventually("the API server knows the role", func() error {
+			review, err := client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
+				Spec: authorizationv1.SubjectAccessReviewSpec{
+					User: "system:serviceaccount:" + p.namespace + ":" + p.account,
+					ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: p.namespace, Verb: "update",
+						Resource: "configmaps", Name: journalName},
+				}}, metav1.CreateOptions{})
+			if err == nil && review.Status.Allowed != want {
+				err = fmt.Errorf("allowed: %v", review.Status.Allowed)
+			}
+			return err
+		})
+	}
+	rename(journalName, "nothing")
+	allowed(false)
 	_, err := s.create(ns, newPod("two", 1, on(a100)))
 	if err == nil {
 		t.Fatal("granted without a journal")
@@ -524,7 +543,8 @@ func TestJournalNotWritable(t *testing.T) {
 	if err := p.usageIs("team-a", "A100", "used=1 reserved=0"); err != nil {
 		t.Error(err)
 	}
-	change(func(rule *rbacv1.PolicyRule) { rule.ResourceNames = []string{acceptedName, journalName} })
+	rename("nothing", journalName)
+	allowed(true)
 	s.mustRun(ns, newPod("two", 1, on(a100)))
 	p.waitUsage("team-a", "A100", "used=2 reserved=0")
 	s.eventually("the status has no complaint", func() error {

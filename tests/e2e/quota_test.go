@@ -435,6 +435,9 @@ tenants:
 	p.waitUsage("team-a", "H100", "used=1 bound=1 free=0")
 
 	s.denial(s.bind(ns, "pod", "h100-1"), "binding.gpuquota.io", "team-a", "H100")
+	if event := s.waitEvent(ns, "Pod", "pod", "GPUBindingRefused", "cannot go to node h100-1", "team-a", "H100"); event.Type != corev1.EventTypeWarning {
+		t.Errorf("the Event is of type %s", event.Type)
+	}
 	s.denial(s.legacyBind(t.Context(), ns, "pod", "h100-1"), "binding.gpuquota.io", "team-a", "H100")
 	if pod := s.pods(ns); len(pod) != 2 {
 		t.Errorf("%d pods", len(pod))

@@ -38,6 +38,10 @@ func (p *program) waitDropped(want int) {
 // recount asks for one as an admin does and returns what it says.
 func (p *program) recount() string {
 	p.Helper()
+	p.eventually("there is a status", func() error {
+		_, err := p.status()
+		return err
+	})
 	out, err := p.run("usage", "--namespace", p.namespace, "--recount")
 	if err != nil {
 		p.Fatalf("usage --recount: %v\n%s", err, out)
@@ -89,6 +93,10 @@ func TestRecountFindsWhatTheWatchLost(t *testing.T) {
 	p.waitUsage("team-a", "A100", "used=1 reserved=0 bound=1")
 	if err := p.metricIs(driftOfTeamA, 1); err != nil {
 		t.Error(err)
+	}
+	p.waitEvent(p.namespace, "ConfigMap", policyName, "LedgerDrift", "A100 of team-a", "pod "+ns+"/ends")
+	if status, err := p.status(); err != nil || !containsAll(status, "drift:", "{tenant: team-a, class: A100, gpus: ", "driftPods:\n  - "+ns+"/ends\n") {
+		t.Errorf("the status does not show the drift: %v\n%s", err, status)
 	}
 	if lines := p.logLines("ends"); !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, ns) }) {
 		t.Errorf("the log does not name the pod: %q", lines)

@@ -49,6 +49,8 @@ func (p *program) pretendSuccessor() (end func()) {
 		for i := 0; ctx.Err() == nil; i++ {
 			patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:"true","turn":"%d"}}}`, leaderLabel, i)
 			_, _ = pods.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+			patch = fmt.Appendf(nil, `{"metadata":{"labels":{%q:null}}}`, leaderLabel)
+			_, _ = pods.Patch(ctx, p.identity, types.MergePatchType, patch, metav1.PatchOptions{})
 			select {
 			case <-ctx.Done():
 			case <-time.After(100 * time.Millisecond):
@@ -406,6 +408,8 @@ func TestHandover(t *testing.T) {
 	if holder := r.holder(); holder != r.b.identity {
 		t.Errorf("the Lease is held by %q", holder)
 	}
+	s.waitEvent(r.a.namespace, "Lease", leaseName, "LeaderLost", r.a.identity+" leads no more: it was asked to end")
+	s.waitEvent(r.a.namespace, "Lease", leaseName, "LeaderElected", r.b.identity+" leads")
 
 	// And back, with everybody there.
 	r.a.launch()

@@ -44,7 +44,7 @@ tenants:
       A100: {gpus: 6}
       H100: {gpus: 4}
       "*": {gpus: 8}
-`, ns, other))
+`, ns, other), withTTL(5))
 	s.mustRun(ns, newPod("one", 2, on(a100)))
 	s.mustRun(other, newPod("two", 1, on(h100)))
 	s.mustCreate(ns, newPod("either", 1, on(a100, h100), held))
@@ -60,6 +60,7 @@ tenants:
 	for class, want := range classes {
 		p.waitUsage("team-a", class, want)
 	}
+	p.waitNoReservations()
 	p.kill()
 	// At once, not after a while: being ready means that everything is known.
 	for class, want := range classes {
@@ -72,8 +73,9 @@ tenants:
 	s.mustRun(ns, newPod("three", 2, on(a100)))
 	p.waitUsage("team-a", "A100", "used=6 free=0")
 
-	// Killed while pods come and go. What was allowed just before and stored after is seen later;
-	// in the end the totals are those of the API server's pods.
+	// Killed while pods come and go. What was allowed just before and stored after is seen later, and
+	// what was gone before the restart counts for one time to live; in the end the totals are those of
+	// the API server's pods.
 	s.deletePod(ns, "three")
 	finished := make(chan struct{})
 	go func() {

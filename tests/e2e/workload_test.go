@@ -194,6 +194,29 @@ tenants:
 	s.mustRefuse(ns, newPod("third", 2, on(a100)), "team-a may hold 4 A100 GPUs and holds 4")
 }
 
+// nativeQuota puts a ResourceQuota of Kubernetes in force.
+func (s *scope) nativeQuota(namespace string, gpus int64) {
+	s.Helper()
+	const resourceName = "requests.nvidia.com/gpu"
+	quotas := client.CoreV1().ResourceQuotas(namespace)
+	if _, err := quotas.Create(s.Context(), &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "none"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{resourceName: *resource.NewQuantity(gpus, resource.DecimalSI)}},
+	}, metav1.CreateOptions{}); err != nil {
+		s.Fatal(err)
+	}
+	s.eventually("the native quota is in force", func() error {
+		quota, err := quotas.Get(s.Context(), "none", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if _, ok := quota.Status.Hard[resourceName]; !ok {
+			return errors.New("no status yet")
+		}
+		return nil
+	})
+}
+
 // What something after us refuses gives its reservation back, and cannot starve others meanwhile.
 func TestRefusedAfterUs(t *testing.T) {
 	t.Parallel()
@@ -206,22 +229,7 @@ tenants:
     quota:
       A100: {gpus: 8}
 `, blocked, other), withTTL(3))
-	if _, err := client.CoreV1().ResourceQuotas(blocked).Create(t.Context(), &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Name: "none"},
-		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"requests.nvidia.com/gpu": resource.MustParse("0")}},
-	}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	s.eventually("the native quota is in force", func() error {
-		quota, err := client.CoreV1().ResourceQuotas(blocked).Get(t.Context(), "none", metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		if _, ok := quota.Status.Hard["requests.nvidia.com/gpu"]; !ok {
-			return errors.New("no status yet")
-		}
-		return nil
-	})
+	s.nativeQuota(blocked, 0)
 
 	_, err := s.create(blocked, newPod("single", 1, on(a100)))
 	if err == nil || !strings.Contains(err.Error(), "exceeded quota") {
@@ -280,4 +288,69 @@ tenants:
 	})
 	s.mustRun(other, newPod("last", 2, on(a100)))
 	p.waitUsage("team-a", "A100", "used=8 reserved=0 free=0")
+}
+
+// A ReplicaSet that something after us refuses again and again does not keep its tenant's other
+// namespaces waiting, and is told why it gets nothing.
+func TestStarvesNobody(t *testing.T) {
+	t.Parallel()
+	s := newScope(t)
+	blocked, other := s.namespace("blocked", nil), s.namespace("other", nil)
+	p := s.start(policyText(`
+tenants:
+  - name: team-a
+    namespaces: [%s, %s]
+    quota:
+      A100: {gpus: 8}
+`, blocked, other))
+	s.nativeQuota(blocked, 0)
+	selector, pods := template(1, on(a100))
+	replicas := int32(20)
+	set, err := client.AppsV1().ReplicaSets(blocked).Create(t.Context(), &appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "hopeless"},
+		Spec:       appsv1.ReplicaSetSpec{Replicas: &replicas, Selector: selector, Template: pods},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	trying := func() float64 {
+		page, err := p.fetch("/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		grants, _ := metric(page, "gpuquota_journal_grants_total")
+		refusals, _ := metric(page, `gpuquota_reviews_total{decision="deny",reason="owner_attempts"}`)
+		return grants + refusals
+	}
+	s.eventually("the ReplicaSet tries in vain", func() error {
+		if trying() < 1 {
+			return errors.New("no attempt yet")
+		}
+		return nil
+	})
+	for i := range 4 {
+		before := trying()
+		s.touchReplicaSets(blocked)
+		begin := time.Now()
+		s.mustCreate(other, newPod(fmt.Sprintf("pod-%d", i), 1, on(a100)))
+		if took := time.Since(begin); took > 2*time.Second {
+			t.Errorf("pod %d beside it took %v", i, took)
+		}
+		s.eventually("the ReplicaSet goes on trying", func() error {
+			if trying() == before {
+				s.touchReplicaSets(blocked)
+				return errors.New("no new attempt")
+			}
+			return nil
+		})
+	}
+	p.waitUsage("team-a", "A100", "used=4 reserved=2 free=2")
+	s.waitEvent(blocked, "ReplicaSet", set.Name, "FailedCreate",
+		"2 earlier pods of ReplicaSet hopeless were allowed and never appeared",
+		"something after gpuquota refuses them (a ResourceQuota, another webhook?)")
+	s.waitEvent(blocked, "ReplicaSet", set.Name, "GPUPodRefused", "never appeared")
+	s.waitEvent(blocked, "ReplicaSet", set.Name, "FailedCreate", "exceeded quota: none")
+	if n := len(s.pods(blocked)); n != 0 {
+		t.Errorf("%d pods behind a native quota of 0", n)
+	}
 }

@@ -407,6 +407,8 @@ static inline void assert_status(const char *in_force, const char *problem)
 	else
 		assert_string_equal(status.problem, "");
 	assert_null(strchr(status.problem, '\n'));
+	assert_false(status.last_in_force && (problem || !in_force));
+	assert_true(told_status.last_in_force == status.last_in_force);
 	/* who is told of changes knows it */
 	assert_string_equal(told_status.problem, status.problem);
 	assert_string_equal(told_status.hash, status.hash);

@@ -22,9 +22,11 @@ static void a_new_policy(void **state)
 	honest("GET written");
 	expect("PUT accepted");
 	assert_status(GOOD, NULL);
+	assert_false(told_status.last_in_force); /* about to be */
 	answer_honestly();
 	settle();
 	assert_status(OTHER, NULL);
+	assert_true(told_status.last_in_force);
 	assert_accepted(OTHER, "5");
 	assert_false(request.open);
 	/* and one that comes while the last is on its way */
