@@ -81,6 +81,7 @@ struct bind_result {
 	enum gq_room room;
 	bool wait;    /* something about the pod is being stored: ask again */
 	bool too_big; /* for a line of the journal */
+	bool earlier; /* another binding of the pod is still on its way */
 	uint64_t ticket;
 };
 
@@ -105,6 +106,12 @@ static int bind_charge(struct gq_ledger *ledger, const struct gq_binding *bindin
 	struct gq_buf line GQ_BUF_CLEANUP = GQ_BUF_INIT(GQ_ENTRY_MAX_BYTES);
 	int code = 0;
 
+	/* It may yet reach the store, so it stays charged until it is seen there or over; what the
+	 * pod holds by right beside it needs nothing more. */
+	if (charge->entry_binds) {
+		result->earlier = adds;
+		return 0;
+	}
 	if (adds) {
 		code = print_line(charge, binding->node, &line);
 		result->too_big = code == GQ_ETOOBIG;
@@ -186,6 +193,9 @@ int gq_decide_binding(struct gq_ledger *ledger, const struct gq_binding *binding
 		code = gq_fail(err, GQ_ENOMEM, "out of memory while deciding a binding");
 	} else if (result.wait) {
 		gq_verdict_wait(verdict, STORE_WAIT_NS);
+	} else if (result.earlier) {
+		gq_explain_earlier_binding(&verdict->message, binding->node);
+		gq_verdict_answer(verdict, GQ_VERDICT_DENY, GQ_REASON_EARLIER_BINDING);
 	} else if (result.too_big) {
 		gq_explain_too_big(&verdict->message);
 		gq_verdict_answer(verdict, GQ_VERDICT_DENY, GQ_REASON_UNSUPPORTED);

@@ -124,6 +124,8 @@ void gq_explain_finding(struct gq_buf *out, const struct gq_explain *about,
 /* One line of at most 120 characters or so, for a warning. */
 void gq_explain_short(struct gq_buf *out, const struct gq_explain *about,
 		      const struct gq_finding *finding, int tenant);
+/* The pod can't go to node while another binding of it is on its way. */
+void gq_explain_earlier_binding(struct gq_buf *out, const char *node);
 /* The pod's constraints are longer than a line of the journal may be. */
 void gq_explain_too_big(struct gq_buf *out);
 void gq_explain_problem(struct gq_buf *out, const struct gq_pod *pod);

@@ -211,6 +211,12 @@ void gq_explain_short(struct gq_buf *out, const struct gq_explain *about,
 		print_over(out, about, finding, tenant);
 }
 
+void gq_explain_earlier_binding(struct gq_buf *out, const char *node)
+{
+	gq_message_print(out, GQ_LOCALE_EN, GQ_MSG_EARLIER_BINDING,
+			 &(struct gq_message_arg){"node", node}, 1);
+}
+
 void gq_explain_too_big(struct gq_buf *out)
 {
 	gq_message_print(out, GQ_LOCALE_EN, GQ_MSG_TOO_BIG, NULL, 0);

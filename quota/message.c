@@ -71,6 +71,9 @@ static const char *const english[GQ_MSG_COUNT] = {
     [GQ_MSG_BAD_QUANTITY] =
 	"{container} asks for {name}: {value}, which cannot be counted ({detail}), so the pod is "
 	"refused: write a whole number of 0 or more.",
+    [GQ_MSG_EARLIER_BINDING] =
+	"An earlier binding of the pod, to GPUs of another class, may still be on its way, so it "
+	"cannot go to node {node} now. This ends by itself within about a minute.",
     [GQ_MSG_TOO_BIG] =
 	"The pod's node selector, node affinity, tolerations and GPU requests are longer than "
 	"gpuquota keeps of one pod (16 KiB), so it is refused: shorten them.",

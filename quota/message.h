@@ -57,6 +57,7 @@ enum gq_locale { GQ_LOCALE_EN, GQ_LOCALE_COUNT };
 	X(UNSUPPORTED_RESOURCE, "container name detail")                                           \
 	X(UNSUPPORTED_ANNOTATION, "name detail")                                                   \
 	X(BAD_QUANTITY, "container name value detail")                                             \
+	X(EARLIER_BINDING, "node")                                                                 \
 	X(TOO_BIG, "")                                                                             \
 	X(CLAIM, "claim device_class")                                                             \
 	X(CLAIM_UNREADABLE, "claim detail")                                                        \

@@ -19,6 +19,7 @@ const char *gq_reason_name(enum gq_reason reason)
 	    [GQ_REASON_BAD_QUANTITY] = "bad_quantity",
 	    [GQ_REASON_CLAIM] = "claim",
 	    [GQ_REASON_OWNER_ATTEMPTS] = "owner_attempts",
+	    [GQ_REASON_EARLIER_BINDING] = "earlier_binding",
 	    [GQ_REASON_REQUEST_UID] = "request_uid",
 	    [GQ_REASON_NOT_SYNCED] = "not_synced",
 	    [GQ_REASON_NOT_LEADER] = "not_leader",

@@ -90,6 +90,28 @@ static void binding_to_a_class_that_came_later(void **state)
 	world_free(w);
 }
 
+/* A scheduler whose binding got no answer tries another node, and the first may be stored yet. */
+static void binding_beside_another(void **state)
+{
+	struct world *w =
+	    world_new(TEAM_A "    quota: {A100: {gpus: 2}, H100: {gpus: 2}, L40S: {gpus: 9}}\n");
+
+	(void)state;
+	RUN(w, .name = "p1", .gpus = 2, .product = A100_80);
+	SEEN(w, .name = "p1", .gpus = 2, .products = BOTH);
+	assert_int_equal(world_bind(w, SPEC(.name = "p1"), "h1", false), GQ_VERDICT_ALLOW);
+	assert_int_equal(world_bind(w, SPEC(.name = "p1"), "a1", false), GQ_VERDICT_ALLOW);
+	assert_usage(w, "team-a", "H100", "2/2 b0 p2 r0 t0");
+	DENIED(w, GQ_REASON_OVER_LIMIT, "H100", .name = "p2", .gpus = 1, .product = H100);
+	/* what it was not allowed for waits until that is seen or over */
+	world_node(w, "l1", "nvidia.com/gpu.product=NVIDIA-L40S");
+	SEEN(w, .name = "p1", .gpus = 2, .products = BOTH ",'NVIDIA-L40S'");
+	assert_int_equal(world_bind(w, SPEC(.name = "p1"), "l1", false), GQ_VERDICT_DENY);
+	SEEN(w, .name = "p1", .gpus = 2, .products = BOTH, .node = "a1");
+	assert_usage(w, "team-a", "H100", "0/2 b0 p0 r0 t0");
+	world_free(w);
+}
+
 /* A reload that numbers the policy's own classes anew changes nothing of what a pod may bind to. */
 static void binding_after_classes_moved(void **state)
 {
@@ -584,6 +606,7 @@ int main(void)
 	    cmocka_unit_test(binding_within_the_charge),
 	    cmocka_unit_test(binding_to_another_class),
 	    cmocka_unit_test(binding_to_a_class_that_came_later),
+	    cmocka_unit_test(binding_beside_another),
 	    cmocka_unit_test(binding_after_classes_moved),
 	    cmocka_unit_test(binding_to_an_unknown_node),
 	    cmocka_unit_test(binding_dry_run_and_late),

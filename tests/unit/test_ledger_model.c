@@ -257,9 +257,17 @@ static void do_bind(struct model *m)
 		assert_int_equal(kind, GQ_VERDICT_WAIT);
 		return;
 	}
+	/* one that is on its way stays, and lets no other in beside it that needs more */
+	bool earlier = charged_to_somebody && expected && pod->line_binds && old != NOTHING;
 	/* classes that only one policy has are none of the model's business */
 	bool within = had >> REST & 1 ? !(adds >> REST & 1) : !(adds & ~had);
 	bool unsure = had >> REST & adds >> REST & 1;
+	if (earlier) {
+		if (!unsure && kind != (within ? GQ_VERDICT_ALLOW : GQ_VERDICT_DENY))
+			fail_msg("binding beside another: %s", message_of(m->w));
+		assert_true(!m->w->ticket);
+		return;
+	}
 	if (expected && charged_to_somebody && !within && kind != GQ_VERDICT_ALLOW &&
 	    blocked(m, kind))
 		return;
