@@ -1,5 +1,6 @@
 foreach(name
     accepted
+    barrier
     drift_log
     election
     election_sim
@@ -38,6 +39,7 @@ foreach(name
 endforeach()
 foreach(name
     accepted
+    barrier
     election
     events
     leadership

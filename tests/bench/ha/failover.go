@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"slices"
@@ -429,7 +430,10 @@ func (w *world) fill(ctx context.Context, have, want int) error {
 		return err
 	}
 	progress("%d pods are counted after %s", want, seconds(time.Since(begin)))
-	return w.waitCalm()
+	if err := w.waitCalm(); err != nil {
+		return err
+	}
+	return w.timeList(ctx, want)
 }
 
 // copyPods stores pods while the API server is away, as it would be long in taking them in.
@@ -439,6 +443,22 @@ func (w *world) copyPods(ctx context.Context, n int) error {
 		return err
 	}
 	return w.cluster.StartAPIServer(ctx)
+}
+
+// timeList prints how long the API server takes to send all pods: nobody who starts anew has them sooner.
+func (w *world) timeList(ctx context.Context, pods int) error {
+	begin := time.Now()
+	stream, err := w.client.CoreV1().RESTClient().Get().AbsPath("/api/v1/pods").Param("resourceVersion", "0").
+		SetHeader("Accept", "application/json").Stream(ctx)
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	n, err := io.Copy(io.Discard, stream)
+	if err == nil {
+		fmt.Printf("\nA list of %d pods, %.0f MiB, takes the API server %s.\n", pods, float64(n)/(1<<20), seconds(time.Since(begin)))
+	}
+	return err
 }
 
 // waitCalm waits until the watches have brought all there is.

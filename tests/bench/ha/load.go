@@ -57,8 +57,10 @@ type figures struct {
 	refused map[int]int // by status code; 0: none came
 	example error
 
-	// of the journal
+	// of the journal, of the reviews in gpuquota, of the calls that the API server made for them
 	writes, grants, writeSeconds, bytesMost float64
+	reviews, reviewSeconds                  float64
+	calls, callSeconds                      float64
 }
 
 func (f *figures) add(took time.Duration, err error) {
@@ -150,6 +152,10 @@ func (w *world) round(ctx context.Context, l load, mode mode, clients []rest.Int
 	if err != nil {
 		return err
 	}
+	beforeCalls, err := w.apiMetrics(ctx)
+	if err != nil {
+		return err
+	}
 	stop := func() float64 { return 0 }
 	if mode == quota {
 		stop = leader.watchJournal()
@@ -160,11 +166,20 @@ func (w *world) round(ctx context.Context, l load, mode mode, clients []rest.Int
 	if err != nil {
 		return err
 	}
+	afterCalls, err := w.apiMetrics(ctx)
+	if err != nil {
+		return err
+	}
 	if mode == quota {
 		added := func(series string) float64 { return after.sum(series) - before.sum(series) }
 		f.writes += added(`gpuquota_journal_writes_total{outcome="written"}`)
 		f.grants += added("gpuquota_journal_grants_total")
 		f.writeSeconds += added("gpuquota_journal_write_duration_seconds_sum")
+		f.reviews += added("gpuquota_review_duration_seconds_count")
+		f.reviewSeconds += added("gpuquota_review_duration_seconds_sum")
+		called := func(series string) float64 { return afterCalls.sum(series) - beforeCalls.sum(series) }
+		f.calls += called("apiserver_admission_webhook_admission_duration_seconds_count")
+		f.callSeconds += called("apiserver_admission_webhook_admission_duration_seconds_sum")
 	}
 	return w.clear(ctx, l, mode)
 }
@@ -283,11 +298,12 @@ func printLoads(all []*measured) {
 		fmt.Printf("| %v | %s, %s | %s, %s | %.2f | %.2f |\n", m.load, ms(nativeMean), ms(nativeP50), ms(ourMean), ms(ourP50),
 			float64(ourMean)/float64(nativeMean), float64(ourP50)/float64(nativeP50))
 	}
-	fmt.Printf("\n#### The journal\n\n")
-	fmt.Printf("| Load | Grants | Writes | Writes / grant | One write, mean ms | Largest seen, bytes |\n|---|---|---|---|---|---|\n")
+	fmt.Printf("\n#### The journal and the way to it\n\n")
+	fmt.Printf("| Load | Grants | Writes | Writes / grant | Largest seen, bytes | One write, mean ms | A review in gpuquota, mean ms | The API server's call for it, mean ms |\n|---|---|---|---|---|---|---|---|\n")
 	for _, m := range all {
 		f := &m.figures[quota]
-		fmt.Printf("| %v | %.0f | %.0f | %.2f | %.2f | %.0f |\n", m.load, f.grants, f.writes, f.writes/max(f.grants, 1),
-			1000*f.writeSeconds/max(f.writes, 1), f.bytesMost)
+		fmt.Printf("| %v | %.0f | %.0f | %.2f | %.0f | %.2f | %.2f | %.2f |\n", m.load, f.grants, f.writes,
+			f.writes/max(f.grants, 1), f.bytesMost, 1000*f.writeSeconds/max(f.writes, 1),
+			1000*f.reviewSeconds/max(f.reviews, 1), 1000*f.callSeconds/max(f.calls, 1))
 	}
 }

@@ -400,6 +400,12 @@ func (m metrics) sum(series string) (sum float64) {
 	return sum
 }
 
+// apiMetrics gives those of the API server.
+func (w *world) apiMetrics(ctx context.Context) (metrics, error) {
+	page, err := w.client.CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	return metrics(page), err
+}
+
 // leader gives the replica that says that it leads.
 func (w *world) leader() (*replica, error) {
 	for _, r := range w.replicas {
