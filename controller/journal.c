@@ -784,3 +784,9 @@ void gq_journal_flush(struct gq_journal *journal, void (*done)(void *arg), void 
 	gq_ledger_hold_grants(journal->options.ledger, true);
 	proceed(journal);
 }
+
+void gq_journal_tick(struct gq_journal *journal)
+{
+	if (!journal->ticks)
+		proceed(journal);
+}

@@ -58,6 +58,10 @@ void gq_journal_open(struct gq_journal *journal, bool first_ever);
 /* Ends the pause after on_hold_over: grants are made again. On the client's thread. */
 void gq_journal_release(struct gq_journal *journal);
 
+/* Goes on with what is due. Only needed where memory was short even for a timer: call it now and
+ * then. On the client's thread. */
+void gq_journal_tick(struct gq_journal *journal);
+
 /* Nothing is written or committed any more; every ticket at hand is aborted, and the ledger grants
  * nothing until the next take-over. On the client's thread. */
 void gq_journal_stop(struct gq_journal *journal);

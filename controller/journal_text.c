@@ -132,8 +132,13 @@ void gq_journal_text_others(const struct gq_journal_text *text, struct gq_buf *o
 		    !json_object_is_type(value, json_type_object) ||
 		    json_object_object_length(value) == 0)
 			continue;
+		const char *json = json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN);
+		if (!json) {
+			out->code = GQ_ENOMEM;
+			break;
+		}
 		gq_buf_printf(out, ",\"%s\":", keys[k]);
-		gq_buf_puts(out, json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN));
+		gq_buf_puts(out, json);
 	}
 	if (out->code)
 		gq_buf_reset(out);

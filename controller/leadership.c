@@ -561,6 +561,7 @@ static void on_tick(void *arg)
 	leadership->ticks = false;
 	gq_lock_release(&leadership->lock);
 	proceed(leadership);
+	gq_journal_tick(leadership->options.journal);
 	if (leadership->state != STATE_ENDED)
 		tick_in(leadership, TICK_NS);
 }

@@ -40,8 +40,10 @@ struct gq_reporting {
 	struct told *told;
 	size_t n_told;
 
-	struct gq_lock lock;                             /* of what follows */
-	char wanted[GQ_STATUS_REQUEST_MAX_BYTES + 1];    /* the last request seen; "" none */
+	struct gq_lock lock;                          /* of what follows */
+	char wanted[GQ_STATUS_REQUEST_MAX_BYTES + 1]; /* the last request seen; "" none */
+	int64_t wanted_s;                             /* when it was made */
+	bool status_seen;
 	char answering[GQ_STATUS_REQUEST_MAX_BYTES + 1]; /* the request of the recount under way */
 	bool running;                                    /* a recount */
 	struct gq_status_recount last;
@@ -169,12 +171,29 @@ static int64_t asked_s(const char *request)
 
 static bool request_is_open(struct gq_reporting *reporting)
 {
-	gq_lock_take(&reporting->lock);
-	bool open = reporting->wanted[0] && strcmp(reporting->wanted, reporting->last.request) != 0;
-	int64_t since_s = asked_s(reporting->wanted);
-	gq_lock_release(&reporting->lock);
 	int64_t now_s = gq_clock_wall_s(reporting->options.clock);
-	return open && (since_s < 0 || now_s - since_s <= REQUEST_MAX_S);
+
+	gq_lock_take(&reporting->lock);
+	bool open = reporting->wanted[0] &&
+		    strcmp(reporting->wanted, reporting->last.request) != 0 &&
+		    now_s - reporting->wanted_s <= REQUEST_MAX_S;
+	gq_lock_release(&reporting->lock);
+	return open;
+}
+
+/* The clock of who asks may be wrong, so only that of the first request counts, which may be an old
+ * one that others have answered. */
+static void note_request(struct gq_reporting *reporting, const char *request)
+{
+	int64_t now_s = gq_clock_wall_s(reporting->options.clock);
+	int64_t since_s = asked_s(request);
+
+	gq_lock_take(&reporting->lock);
+	if (strcmp(reporting->wanted, request) != 0)
+		reporting->wanted_s = reporting->status_seen || since_s < 0 ? now_s : since_s;
+	reporting->status_seen = true;
+	(void)snprintf(reporting->wanted, sizeof reporting->wanted, "%s", request);
+	gq_lock_release(&reporting->lock);
 }
 
 static void note_drift(const struct gq_reporting *reporting, const struct gq_recount_result *result)
@@ -264,11 +283,8 @@ int gq_reporting_status_event(void *arg, const struct gq_event *event, struct gq
 		code = gq_field_object(&metadata, "annotations", &annotations, err);
 	if (!code)
 		code = gq_field_peek(&annotations, GQ_STATUS_REQUEST_ANNOTATION, &request, err);
-	if (!code && strlen(request) <= GQ_STATUS_REQUEST_MAX_BYTES) {
-		gq_lock_take(&reporting->lock);
-		(void)snprintf(reporting->wanted, sizeof reporting->wanted, "%s", request);
-		gq_lock_release(&reporting->lock);
-	}
+	if (!code && strlen(request) <= GQ_STATUS_REQUEST_MAX_BYTES)
+		note_request(reporting, request);
 	json_object_put(root);
 	return code;
 }

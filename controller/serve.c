@@ -28,7 +28,8 @@
 #define TICK_MS 100
 #define CERTIFICATE_TICKS 10 /* look at the files once a second */
 #define LAG_RELIST_NS (5 * GQ_NS_PER_S)
-#define LAG_RELIST_AGAIN_NS (30 * GQ_NS_PER_S)
+/* longer than a list of many pods takes */
+#define LAG_RELIST_AGAIN_NS (300 * GQ_NS_PER_S)
 /* Whoever routes reviews hears a moment later where they go from now on. */
 #define DRAIN_MIN_NS GQ_NS_PER_S
 #define DRAIN_MAX_NS (20 * GQ_NS_PER_S)
@@ -470,14 +471,16 @@ static int make_parts(struct serve *serve, struct gq_err *err)
 
 static void take_down(struct serve *serve)
 {
-	/* Callbacks first: the informer's and the API client's end with their threads. */
+	/* Callbacks first: the informer's and the API client's end with their threads. What is left
+	 * may still tell people of it, and answer who waits. */
 	gq_informer_free(serve->informer);
-	gq_api_free(serve->api);
+	gq_api_stop(serve->api);
 	gq_reporting_free(serve->reporting);
-	gq_events_free(serve->events);
 	gq_leadership_free(serve->leadership);
 	gq_routing_free(serve->routing);
 	gq_journal_free(serve->journal);
+	gq_events_free(serve->events);
+	gq_api_free(serve->api);
 	gq_server_free(serve->server);
 	gq_admission_free(serve->admission);
 	gq_store_free(serve->store);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "controller/feed.h"
 
 /* How many questions about reservations may be under way. */
 #define PROBES_MAX 64
@@ -115,7 +116,7 @@ static void on_probe(void *arg, const struct gq_api_response *response)
 {
 	struct probe_call *call = arg;
 	struct gq_pod *pod GQ_CLEANUP(gq_cleanup_pod) = NULL;
-	struct gq_err err;
+	struct gq_err err, why;
 
 	if (response->code == GQ_ENOTFOUND) {
 		probe_end(call, GQ_PROBE_ABSENT, NULL);
@@ -128,9 +129,7 @@ static void on_probe(void *arg, const struct gq_api_response *response)
 		probe_end(call, GQ_PROBE_FAILED, NULL);
 		return;
 	}
-	int code = gq_pod_decode(response->body, response->len, call->probe.namespace_, &pod, &err);
-	if (!code && !pod->uid[0])
-		code = gq_fail(&err, GQ_EINVALID, "it has no uid");
+	int code = gq_feed_pod_decode(response->body, response->len, &pod, &why, &err);
 	if (code) {
 		gq_log(GQ_LOG_WARN, "a reservation stays, since its pod could not be understood",
 		       GQ_S("namespace", call->probe.namespace_), GQ_S("pod", call->probe.name),

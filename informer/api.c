@@ -363,15 +363,25 @@ int gq_api_new(const struct gq_kubeconfig *config, const char *user_agent, struc
 	return gq_fail(err, GQ_ENOMEM, "can't start the API client: out of memory or threads");
 }
 
-void gq_api_free(struct gq_api *api)
+void gq_api_stop(struct gq_api *api)
 {
 	if (!api)
 		return;
 	gq_lock_take(&api->lock);
+	bool stopped = api->stop;
 	api->stop = true;
 	gq_lock_release(&api->lock);
+	if (stopped)
+		return;
 	(void)curl_multi_wakeup(api->multi);
 	(void)pthread_join(api->thread, NULL);
+}
+
+void gq_api_free(struct gq_api *api)
+{
+	if (!api)
+		return;
+	gq_api_stop(api);
 	(void)curl_multi_cleanup(api->multi);
 	gq_transport_free(api->transport);
 	gq_timers_done(&api->timers);

@@ -19,7 +19,10 @@ struct gq_api;
  * GQ_EINVALID: credentials that libcurl or OpenSSL can't use; GQ_ENOMEM. */
 int gq_api_new(const struct gq_kubeconfig *config, const char *user_agent, struct gq_api **ret_api,
 	       struct gq_err *err);
-/* Ends all requests (their callbacks run, with GQ_EIO), joins the thread. Takes NULL. */
+/* Ends all requests (their callbacks run, with GQ_EIO) and joins the thread; what is asked for from
+ * now on is refused. For whoever may still ask while he is taken down. Takes NULL. */
+void gq_api_stop(struct gq_api *api);
+/* The same, and frees it. Takes NULL. */
 void gq_api_free(struct gq_api *api);
 GQ_DEFINE_CLEANUP(gq_cleanup_api, struct gq_api, gq_api_free);
 

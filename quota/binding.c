@@ -119,8 +119,8 @@ static int bind_charge(struct gq_ledger *ledger, const struct gq_binding *bindin
 			result->room = GQ_ROOM_HELD;
 		if (code)
 			return code == GQ_ENOMEM ? code : 0;
-		result->room =
-		    gq_unseen_room(ledger, charge->slot->ns, gq_unseen_cost(line.data, line.len));
+		result->room = gq_unseen_room(ledger, charge->slot->ns,
+					      gq_unseen_cost(line.data, line.len), binding->now_ns);
 		if (result->room != GQ_ROOM)
 			return 0;
 	}

@@ -386,7 +386,8 @@ static bool check_room(struct gq_ledger *ledger, const struct proposal *proposal
 		       const struct gq_ns *ns, struct gq_verdict *verdict)
 {
 	const struct gq_buf *entry = &proposal->entry;
-	enum gq_room room = gq_unseen_room(ledger, ns, gq_unseen_cost(entry->data, entry->len));
+	enum gq_room room = gq_unseen_room(ledger, ns, gq_unseen_cost(entry->data, entry->len),
+					   proposal->create->now_ns);
 
 	if (room == GQ_ROOM)
 		return true;

@@ -409,6 +409,23 @@ void gq_charge_admit(const struct gq_ledger *ledger, struct gq_charge *charge,
 	}
 }
 
+void gq_charge_admit_no_more(const struct gq_ledger *ledger, struct gq_charge *charge)
+{
+	const struct gq_book *const books[] = {ledger->cur, ledger->next};
+
+	for (size_t b = 0; charge->admitted_known && b < 2; b++) {
+		if (!books[b])
+			continue;
+		const struct gq_parts *parts = &charge->parts[books[b]->bank];
+		struct gq_class_set *admitted = &charge->admitted[books[b]->bank];
+		struct gq_class_set kept = {{0}};
+		for (size_t i = 0; i < parts->n; i++)
+			if (gq_class_set_has(admitted, parts->items[i].class_id))
+				gq_class_set_add(&kept, parts->items[i].class_id);
+		*admitted = kept;
+	}
+}
+
 void gq_charge_admit_parts(const struct gq_ledger *ledger, struct gq_charge *charge)
 {
 	const struct gq_book *const books[] = {ledger->cur, ledger->next};
@@ -481,6 +498,8 @@ int gq_ledger_pod_update(struct gq_ledger *ledger, const struct gq_pod *pod, int
 
 	if (charge && (!holds || strcmp(charge->pod->name, pod->name) != 0 ||
 		       strcmp(charge->pod->namespace_, pod->namespace_) != 0)) {
+		if (!holds)
+			gq_unseen_over(ledger, pod->uid);
 		gq_ledger_charge_remove(ledger, charge, now_ns);
 		charge = NULL;
 	}
@@ -541,8 +560,10 @@ void gq_ledger_pod_gone(struct gq_ledger *ledger, const char *uid, int64_t now_n
 	/* Its kubelet would have said first that its containers have ended. */
 	if (charge && charge->watched && charge->node && ledger->deciding)
 		ledger->forced_deletions++;
-	if (charge)
+	if (charge) {
+		gq_unseen_over(ledger, uid);
 		gq_ledger_charge_remove(ledger, charge, now_ns);
+	}
 	gq_ledger_unlock(ledger);
 }
 
@@ -571,6 +592,7 @@ static void slot_sweep(struct gq_ledger *ledger, struct gq_slot *slot, int64_t n
 		if (!gone)
 			return;
 		bool last = gone->in_slot.next == gone->in_slot.prev;
+		gq_unseen_over(ledger, gone->pod->uid);
 		gq_ledger_charge_remove(ledger, gone, now_ns);
 		if (last)
 			return; /* the slot is gone too */
@@ -696,6 +718,7 @@ void gq_ledger_free(struct gq_ledger *ledger)
 	gq_map_free(ledger->nodes);
 	gq_map_free(ledger->owners);
 	free(ledger->ended);
+	free(ledger->over);
 	gq_lock_done(&ledger->build_lock);
 	gq_lock_done(&ledger->turn);
 	gq_lock_done(&ledger->lock);

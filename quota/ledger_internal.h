@@ -245,7 +245,12 @@ struct gq_ledger {
 	struct gq_list unseen;
 	size_t n_unseen, unseen_cost;
 	uint64_t unseen_version; /* changes with the set */
-	bool hold_grants;        /* the store can't vouch for any */
+	int64_t crowded_until_ns;
+	/* Hashes of the last pods that the watch has shown to hold nothing any more: what an
+	 * earlier leader has reserved for them is over. */
+	unsigned long long *over;
+	size_t over_next;
+	bool hold_grants; /* the store can't vouch for any */
 	bool watch_lags;
 	struct gq_ended *ended; /* the last reservations that ended, or NULL: nobody asks */
 	size_t n_ended;
@@ -357,6 +362,8 @@ int gq_ledger_pod_update(struct gq_ledger *ledger, const struct gq_pod *pod, int
 /* Notes, under every book, that the charge was allowed for these classes of the one in force. */
 void gq_charge_admit(const struct gq_ledger *ledger, struct gq_charge *charge,
 		     const struct gq_parts *parts);
+/* What it is not charged for any more, it was not allowed for: others may have taken the room. */
+void gq_charge_admit_no_more(const struct gq_ledger *ledger, struct gq_charge *charge);
 /* The same for whatever it is charged for now. Does nothing before anything can be decided: then
  * all that is there is taken together, once that is so. */
 void gq_charge_admit_parts(const struct gq_ledger *ledger, struct gq_charge *charge);
@@ -424,7 +431,8 @@ enum gq_room {
 };
 /* Whether something may be granted that costs so much in the journal. ns: whose tenant asks, NULL
  * none. */
-enum gq_room gq_unseen_room(const struct gq_ledger *ledger, const struct gq_ns *ns, size_t cost);
+enum gq_room gq_unseen_room(struct gq_ledger *ledger, const struct gq_ns *ns, size_t cost,
+			    int64_t now_ns);
 int gq_unseen_init(struct gq_ledger *ledger, bool note_ended);
 /* What a line costs in the journal, which is JSON in a string of JSON. */
 size_t gq_unseen_cost(const char *line, size_t len);
@@ -433,6 +441,8 @@ size_t gq_unseen_cost(const char *line, size_t len);
 void gq_unseen_add(struct gq_ledger *ledger, struct gq_charge *charge, struct gq_buf *line);
 /* It need not any more. */
 void gq_unseen_remove(struct gq_ledger *ledger, struct gq_charge *charge);
+/* The watch shows that the pod, by this UID, holds nothing any more, and never will. */
+void gq_unseen_over(struct gq_ledger *ledger, const char *uid);
 /* Tells whoever asked for it that the reservation is over. */
 void gq_unseen_ended(struct gq_ledger *ledger, const struct gq_charge *charge, bool seen,
 		     int64_t now_ns);

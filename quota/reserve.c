@@ -208,6 +208,7 @@ int gq_reserve_unbind(struct gq_ledger *ledger, struct gq_charge *charge, int64_
 		return code;
 	}
 	free(node);
+	gq_charge_admit_no_more(ledger, charge);
 	bool answered = charge->entry_binds && !charge->ticket;
 	charge->entry_binds = false;
 	if (!charge->watched)

@@ -9,12 +9,17 @@
  * than their pod was allowed for. The set is kept as printed lines, so that a journal write only
  * copies them. */
 
-/* A tenant may always take this much, and more only while others find as much, too. */
+/* A tenant may take more than this only while nobody else waits and as much is left for others. */
 #define TENANT_MAX_BYTES (GQ_UNSEEN_MAX_BYTES / 4)
 #define WATCH_LAG_MAX_NS (5 * GQ_NS_PER_S)
+#define LAG_PROBE_NS (1 * GQ_NS_PER_S)
+/* Somebody who holds less than his quarter was refused: for so long nobody gets more than his. */
+#define CROWDED_NS (5 * GQ_NS_PER_S)
 /* How many waiting charges one look at the watch passes. */
 #define LAG_SCAN_MAX 4096
 #define ENDED_MAX 16384
+/* More than a journal holds. */
+#define OVER_MAX 4096
 
 size_t gq_unseen_cost(const char *line, size_t len)
 {
@@ -42,7 +47,8 @@ static size_t tenant_cost(const struct gq_ledger *ledger, int tenant)
 	return cost;
 }
 
-enum gq_room gq_unseen_room(const struct gq_ledger *ledger, const struct gq_ns *ns, size_t cost)
+enum gq_room gq_unseen_room(struct gq_ledger *ledger, const struct gq_ns *ns, size_t cost,
+			    int64_t now_ns)
 {
 	size_t all = ledger->unseen_cost + cost;
 
@@ -52,13 +58,16 @@ enum gq_room gq_unseen_room(const struct gq_ledger *ledger, const struct gq_ns *
 		return GQ_ROOM_WATCH_LAGS;
 	if (all <= TENANT_MAX_BYTES)
 		return GQ_ROOM;
-	if (all > GQ_UNSEEN_MAX_BYTES)
-		return GQ_ROOM_FULL;
+	bool within = tenant_cost(ledger, tenant_of(ledger, ns)) + cost <= TENANT_MAX_BYTES;
+	if (within && all <= GQ_UNSEEN_MAX_BYTES)
+		return GQ_ROOM;
+	if (within)
+		ledger->crowded_until_ns = now_ns + CROWDED_NS;
 	/* The last quarter is for tenants that hold less than theirs. */
-	if (all > GQ_UNSEEN_MAX_BYTES - TENANT_MAX_BYTES &&
-	    tenant_cost(ledger, tenant_of(ledger, ns)) + cost > TENANT_MAX_BYTES)
-		return GQ_ROOM_FULL;
-	return GQ_ROOM;
+	return !within && all <= GQ_UNSEEN_MAX_BYTES - TENANT_MAX_BYTES &&
+		       now_ns >= ledger->crowded_until_ns
+		   ? GQ_ROOM
+		   : GQ_ROOM_FULL;
 }
 
 void gq_unseen_add(struct gq_ledger *ledger, struct gq_charge *charge, struct gq_buf *line)
@@ -115,6 +124,21 @@ int gq_ledger_unseen_print(struct gq_ledger *ledger, struct gq_buf *out, struct 
 
 /* ---- taking over ---- */
 
+void gq_unseen_over(struct gq_ledger *ledger, const char *uid)
+{
+	ledger->over[ledger->over_next++ % OVER_MAX] = gq_hash(uid, strlen(uid));
+}
+
+static bool is_over(const struct gq_ledger *ledger, const char *uid)
+{
+	unsigned long long hash = gq_hash(uid, strlen(uid));
+
+	for (size_t i = 0; i < OVER_MAX && i < ledger->over_next; i++)
+		if (ledger->over[i] == hash)
+			return true;
+	return false;
+}
+
 /* A charge for a pod that the watch has not shown. GQ_ENOMEM leaves nothing behind. */
 static int restore_new(struct gq_ledger *ledger, const struct gq_entry *entry, int64_t now_ns,
 		       struct gq_charge **ret_charge)
@@ -166,6 +190,8 @@ static int restore(struct gq_ledger *ledger, const struct gq_entry *entry, int64
 	struct gq_charge *charge = gq_map_get(ledger->charges, uid, strlen(uid));
 	bool fresh = !charge;
 
+	if (!charge && is_over(ledger, uid))
+		return 0;
 	if (charge && charge->proposed) /* its own request answers for it */
 		return 0;
 	if (fresh && restore_new(ledger, entry, now_ns, &charge))
@@ -217,12 +243,16 @@ bool gq_ledger_check_watch(struct gq_ledger *ledger, int64_t now_ns)
 	unsigned n = 0;
 
 	gq_ledger_lock(ledger);
-	const struct gq_list *at = ledger->waiting.next;
-	for (; at != &ledger->waiting && !lags && n < LAG_SCAN_MAX; at = at->next, n++) {
-		const struct gq_charge *charge = gq_list_entry(at, struct gq_charge, waiting);
+	struct gq_list *at = ledger->waiting.next;
+	for (; at != &ledger->waiting && n < LAG_SCAN_MAX; at = at->next, n++) {
+		struct gq_charge *charge = gq_list_entry(at, struct gq_charge, waiting);
 		/* one that nobody asked about is there since the watch has lost it */
-		lags = !charge->watched && charge->state != GQ_STATE_RESERVED &&
-		       charge->answered_ns && now_ns - charge->answered_ns > WATCH_LAG_MAX_NS;
+		if (charge->watched || charge->state == GQ_STATE_RESERVED || !charge->answered_ns ||
+		    now_ns - charge->answered_ns <= WATCH_LAG_MAX_NS)
+			continue;
+		lags = true;
+		/* a list tells of no deletion, so the pod may be gone for long */
+		charge->probe_after_ns = gq_min64(charge->probe_after_ns, now_ns + LAG_PROBE_NS);
 	}
 	ledger->watch_lags = lags;
 	gq_ledger_unlock(ledger);
@@ -257,7 +287,8 @@ size_t gq_ledger_ended(struct gq_ledger *ledger, struct gq_ended *items, size_t 
 int gq_unseen_init(struct gq_ledger *ledger, bool note_ended)
 {
 	gq_list_init(&ledger->unseen);
+	ledger->over = calloc(OVER_MAX, sizeof *ledger->over);
 	if (note_ended)
 		ledger->ended = calloc(ENDED_MAX, sizeof *ledger->ended);
-	return note_ended && !ledger->ended ? GQ_ENOMEM : 0;
+	return !ledger->over || (note_ended && !ledger->ended) ? GQ_ENOMEM : 0;
 }

@@ -277,6 +277,15 @@ static void answer_uncommitted(struct call *call)
 	answer_verdict(call, verdict);
 }
 
+/* Somebody else was waited for until the end. */
+static void answer_waited(struct call *call)
+{
+	if (call->pod)
+		answer_too_late(call);
+	else
+		answer_uncommitted(call);
+}
+
 static void on_committed(void *done_arg, int code)
 {
 	struct call *call = done_arg;
@@ -327,8 +336,8 @@ static void proceed(struct call *call, struct gq_verdict *verdict, int64_t now_n
 
 	switch (verdict->kind) {
 	case GQ_VERDICT_WAIT:
-		if (now_ns + verdict->wait_ns >= call->deadline_ns)
-			answer_too_late(call);
+		if (now_ns + verdict->wait_ns >= wait_deadline(call, now_ns))
+			answer_waited(call);
 		else
 			gq_request_retry(call->request, verdict->wait_ns);
 		return;

@@ -230,17 +230,6 @@ static struct world *setup_binding(void)
 	return w;
 }
 
-/* Bound before, to another class: what that holds is not lost with the next one. */
-static struct world *setup_bound_elsewhere(void)
-{
-	struct world *w = setup();
-
-	world_node(w, "b1", PRODUCT "=" A100_40);
-	assert_int_equal(world_bind(w, SPEC(.name = "p"), "b1", false), GQ_VERDICT_ALLOW);
-	assert_true(w->ticket != 0);
-	return w;
-}
-
 /* Allowed, not seen, and bound by somebody who is faster than the watch. */
 static struct world *setup_unseen(void)
 {
@@ -327,7 +316,6 @@ static void binding(void **state)
 {
 	(void)state;
 	assert_true(torture(setup, do_bind, false) > 0);
-	assert_true(torture(setup_bound_elsewhere, do_bind, false) > 0);
 	assert_true(torture(setup_unseen, do_bind, false) > 0);
 	assert_true(torture(setup_binding, do_bind_end, false) > 0);
 }

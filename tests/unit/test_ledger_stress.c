@@ -339,8 +339,10 @@ static void take_over(struct shared *s)
 static void haunt(struct thread *t)
 {
 	struct shared *s = t->s;
+	char uid[32]; /* one that is over does not come back */
+	(void)snprintf(uid, sizeof uid, "ghost-%u", roll(t, 1u << 30));
 	struct gq_pod *pod GQ_CLEANUP(gq_cleanup_pod) =
-	    pod_make(SPEC(.ns = "n7", .name = "ghost", .uid = "ghost", .product = A100_80));
+	    pod_make(SPEC(.ns = "n7", .name = "ghost", .uid = uid, .product = A100_80));
 	char user[] = "ghost", node[] = "h-steady", none[] = "";
 	const struct gq_entry entry = {
 	    .pod = pod, .user = user, .bind_node = roll(t, 2) ? node : none};
@@ -349,7 +351,7 @@ static void haunt(struct thread *t)
 	check(s, gq_ledger_unseen(s->ledger).n > 0, "a restored line");
 	if (roll(t, 2))
 		check(s, gq_ledger_pod_seen(s->ledger, pod, tick(s), NULL) == 0, "seen");
-	gq_ledger_pod_gone(s->ledger, "ghost", tick(s));
+	gq_ledger_pod_gone(s->ledger, uid, tick(s));
 }
 
 static void *journal(void *arg)

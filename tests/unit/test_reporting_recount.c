@@ -222,7 +222,7 @@ static void which_requests(void **state)
 		bool answered;
 	} cases[] = {
 	    {strdup(request_of(91)), false}, /* others have answered it, or nobody waits any more */
-	    {strdup(request_of(90)), true},
+	    {strdup(request_of(900)), true}, /* a clock behind ours */
 	    {strdup(request_of(-3000)), true}, /* a clock ahead of ours */
 	    {"please", true},
 	    {"2026-11-30T12:00:00Z", true},
@@ -236,7 +236,8 @@ static void which_requests(void **state)
 	(void)state;
 	assert_int_equal(strlen(longest), GQ_STATUS_REQUEST_MAX_BYTES);
 	for (size_t i = 0; i < LEN(cases); i++) {
-		ask("");
+		if (i > 0) /* the first request may be an old one; any other is made now */
+			ask("");
 		lead(true);
 		unsigned before = recounts;
 		ask(cases[i].request);

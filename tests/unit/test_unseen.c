@@ -228,6 +228,30 @@ static void what_was_seen_is_left_alone(void **state)
 	world_free(next);
 }
 
+/* A UID never comes back, so what the watch has shown to be over needs no time to live. */
+static void what_is_over_is_not_restored(void **state)
+{
+	struct world *w = world_new(TEAM), *next = world_new(TEAM);
+
+	(void)state;
+	ALLOWED(w, .name = "deleted", POD);
+	ALLOWED(w, .name = "ended", POD);
+	ALLOWED(w, .name = "listed-away", POD);
+	ALLOWED(w, .name = "unknown", POD);
+	SEEN(next, .name = "deleted", POD);
+	GONE(next, .name = "deleted");
+	GONE(next, .name = "unknown"); /* of which there was no charge */
+	SEEN(next, .name = "ended", POD);
+	SEEN(next, .name = "ended", POD, .phase = "Succeeded");
+	SEEN(next, .name = "listed-away", POD);
+	gq_ledger_list_begin(next->ledger, GQ_PODS);
+	assert_int_equal(gq_ledger_list_end(next->ledger, GQ_PODS, next->now_ns, NULL), 0);
+	world_restore(next, w);
+	assert_unseen(next, "a-train/unknown");
+	world_free(w);
+	world_free(next);
+}
+
 static void our_own_reservations_stay(void **state)
 {
 	struct world *w = world_new(TEAM);
@@ -526,6 +550,7 @@ int main(void)
 	    cmocka_unit_test(a_successor_counts_the_same),
 	    cmocka_unit_test(its_time_begins_anew),
 	    cmocka_unit_test(what_was_seen_is_left_alone),
+	    cmocka_unit_test(what_is_over_is_not_restored),
 	    cmocka_unit_test(our_own_reservations_stay),
 	    cmocka_unit_test(a_binding_of_a_pending_pod),
 	    cmocka_unit_test(a_binding_of_a_pod_that_was_not_seen),

@@ -115,6 +115,18 @@ static void room_for_everybody(void **state)
 	assert_int_equal(fill(w, "g", "p", LARGE - SMALL), GQ_VERDICT_ALLOW);
 	assert_full(w, fill(w, "g", "q", SMALL));
 	assert_unseen(w, "r/p1 r/p2 r/p3 r/p4 r/p5 t/p b/p0 b/p1 b/p2 g/p");
+	/* while somebody waits, nobody gets more than a quarter, though there is room for it */
+	for (int i = 1; i < 5; i++) {
+		(void)snprintf(name, sizeof name, "p%d", i);
+		SEEN(w, .ns = "r", .name = name);
+	}
+	SEEN(w, .ns = "b", .name = "p0");
+	assert_int_equal(fill(w, "r", "q", LARGE), GQ_VERDICT_ALLOW);
+	assert_full(w, fill(w, "r", "s", SMALL));
+	world_pass(w, 4999 * GQ_NS_PER_MS);
+	assert_full(w, fill(w, "r", "s", SMALL));
+	world_pass(w, 1 * GQ_NS_PER_MS);
+	assert_int_equal(fill(w, "r", "s", SMALL), GQ_VERDICT_ALLOW);
 	world_free(w);
 }
 
@@ -246,6 +258,28 @@ static void a_lag_ends_with_the_pod(void **state)
 	world_free(w);
 }
 
+/* Found by a GET, deleted while the watch was away, and the watch comes back by a list, which tells
+ * of no deletion: it must not keep everybody waiting. */
+static void a_deletion_that_nobody_tells_of(void **state)
+{
+	struct world *w = world_new(TEAM);
+
+	(void)state;
+	ALLOWED(w, POD);
+	world_pass(w, 2 * S);
+	assert_string_equal(probes_of(w), "a-train/p");
+	world_probed(w, SPEC(.name = "p"), GQ_PROBE_FOUND, SPEC(POD), w->now_ns);
+	gq_ledger_list_begin(w->ledger, GQ_PODS);
+	assert_int_equal(gq_ledger_list_end(w->ledger, GQ_PODS, w->now_ns, NULL), 0);
+	world_pass(w, 4 * S);
+	check_lag(w, true);
+	world_pass(w, 1 * S);
+	assert_string_equal(probes_of(w), "a-train/p");
+	world_probed(w, SPEC(.name = "p"), GQ_PROBE_ABSENT, NULL, w->now_ns);
+	check_lag(w, false);
+	world_free(w);
+}
+
 /* What the watch has lost, and a fresh list has found, says nothing about how old the watch is. */
 static void a_lost_pod_is_no_lag(void **state)
 {
@@ -277,6 +311,7 @@ int main(void)
 	    cmocka_unit_test(grants_are_held_back),
 	    cmocka_unit_test(a_watch_that_lags),
 	    cmocka_unit_test(a_lag_ends_with_the_pod),
+	    cmocka_unit_test(a_deletion_that_nobody_tells_of),
 	    cmocka_unit_test(a_lost_pod_is_no_lag),
 	};
 
