@@ -50,9 +50,9 @@ struct gq_recounter *gq_recounter_new(const struct gq_recounter_options *options
 void gq_recounter_free(struct gq_recounter *recounter);
 GQ_DEFINE_CLEANUP(gq_cleanup_recounter, struct gq_recounter, gq_recounter_free);
 
-/* Starts a recount; false when one is under way. What was wrong is logged; a
- * failure is the caller's to log. done is called once, on
- * the recounter's or another thread, with no lock held, unless the API client ends before that;
+/* Starts a recount; false when one is under way. What was wrong is logged; a failure is the
+ * caller's to log. done is called once, on the recounter's or another thread, with no lock held,
+ * until gq_recounter_free() returns; not at all when the API client ends before the list does.
  * result is its for the call only. Any thread. */
 bool gq_recounter_start(struct gq_recounter *recounter, bool list,
 			void (*done)(void *arg, const struct gq_recount_result *result), void *arg);

@@ -100,9 +100,8 @@ void gq_verdict_done(struct gq_verdict *verdict);
 struct gq_create {
 	const struct gq_pod *pod; /* with namespace, name and uid */
 	const char *request_uid;
-	const char
-	    *user;    /* who asks, for counting attempts of pods that have no owner; never shown */
-	bool dry_run; /* decides, and leaves no trace */
+	const char *user; /* who asks: attempts are counted by it, and the journal has it */
+	bool dry_run;     /* decides, and leaves no trace */
 	int64_t now_ns;
 	int64_t wall_s;
 	int64_t deadline_ns;    /* a request whose time is up is dropped before it reserves */

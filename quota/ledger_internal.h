@@ -9,7 +9,8 @@
 /* The ledger's inside, shared by ledger.c (pods and nodes as they come), book.c (totals against
  * limits), tenancy.c (namespaces and which tenant they belong to), rebuild.c (counting anew aside),
  * drift.c (what was wrong), verify.c (a list of pods held against it), reserve.c (reservations and
- * how they end), usage.c and decision.c. Everything here is guarded by ledger.lock unless it says
+ * how they end), unseen.c (what the journal must hold), makers.c (who makes them), usage.c,
+ * decision.c and binding.c. Everything here is guarded by ledger.lock unless it says
  * otherwise. */
 
 /* No single pod adds more than this to a total, so that 64 bits hold any sum and GQ_UNLIMITED,
