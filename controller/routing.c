@@ -14,8 +14,6 @@
 #define RETRY_MIN_NS (100 * GQ_NS_PER_MS)
 #define RETRY_MAX_NS (5 * GQ_NS_PER_S)
 #define REFRESH_NS (30 * GQ_NS_PER_S)
-/* Attempts that end with the first failure; those after them set our own label all the same. */
-#define STRICT_ATTEMPTS 2
 #define PODS_MAX 100 /* of other pods with the label, looked at in one attempt */
 #define LIST_MAX_BYTES (128u << 10)
 #define PATH_MAX_BYTES 1024
@@ -23,9 +21,9 @@
 #define LABEL_BODY(value) "{\"metadata\":{\"labels\":{\"" GQ_LEADER_LABEL "\":" value "}}}"
 
 enum step {
+	STEP_OWN,
 	STEP_LIST,
 	STEP_STRIP, /* the next of the names that were listed */
-	STEP_OWN,
 	STEP_BARRIER,
 	STEPS,
 };
@@ -46,7 +44,6 @@ struct gq_routing {
 
 	uint64_t begun; /* the generation that is worked on */
 	enum step step;
-	unsigned attempts;
 	bool incomplete; /* something of this attempt failed */
 	struct gq_backoff backoff;
 	struct gq_buf names; /* each with a NUL behind it */
@@ -167,20 +164,14 @@ static int read_names(struct gq_routing *routing, const char *body, size_t len)
 static void begin_attempt(struct gq_routing *routing)
 {
 	routing->begun = routing->generation;
-	routing->step = routing->take ? STEP_LIST : STEP_OWN;
+	routing->step = STEP_OWN;
 	routing->incomplete = false;
 }
 
 static void try_again(struct gq_routing *routing, int64_t now_ns)
 {
-	routing->attempts++;
 	routing->due_ns = now_ns + gq_backoff_next(&routing->backoff, now_ns);
 	begin_attempt(routing);
-}
-
-static void next_step(struct gq_routing *routing)
-{
-	routing->step = routing->next_name < routing->names.len ? STEP_STRIP : STEP_OWN;
 }
 
 static void attempt_done(struct gq_routing *routing, int64_t now_ns)
@@ -190,7 +181,6 @@ static void attempt_done(struct gq_routing *routing, int64_t now_ns)
 		return;
 	}
 	routing->status.settled = true;
-	routing->attempts = 0;
 	routing->backoff.steps = 0;
 	routing->due_ns = now_ns + REFRESH_NS;
 	begin_attempt(routing);
@@ -218,14 +208,14 @@ static bool step_done(struct gq_routing *routing, int64_t now_ns, int code, cons
 		routing->incomplete = true;
 		routing->status.settled = false;
 	}
-	if (code && (step == STEP_OWN || routing->attempts < STRICT_ATTEMPTS))
+	if (code && step != STEP_STRIP)
 		try_again(routing, now_ns);
-	else if (step == STEP_OWN)
-		attempt_done(routing, now_ns);
-	else if (step == STEP_LIST && code)
-		routing->step = STEP_OWN;
+	else if (step == STEP_OWN && routing->take)
+		routing->step = STEP_LIST;
+	else if (step != STEP_OWN && routing->next_name < routing->names.len)
+		routing->step = STEP_STRIP;
 	else
-		next_step(routing);
+		attempt_done(routing, now_ns);
 	return first;
 }
 
@@ -321,7 +311,6 @@ void gq_routing_tick(struct gq_routing *routing)
 		gq_lock_take(&routing->lock);
 		bool begins = routing->wanted && !routing->running && now_ns >= routing->due_ns;
 		if (begins && routing->begun != routing->generation) {
-			routing->attempts = 0;
 			routing->backoff.steps = 0;
 			begin_attempt(routing);
 		}

@@ -30,12 +30,13 @@ GQ_DEFINE_CLEANUP(gq_cleanup_routing, struct gq_routing, gq_routing_free);
  * again after failures, and looked after twice a minute, since a write that timed out, of this
  * process or another, may arrive later. That we have no pod is fine. leave: at the start of the
  * process, and on stepping down: the label is taken off our own pod. take: as the new leader: it is
- * taken off every other pod, then set on our own. A pod that refuses delays that by two attempts
- * only: two pods with the label are better than none. Any thread, no lock of rank LEAF held. */
+ * set on our own pod, then taken off every other, as two pods with the label are better than none:
+ * who is asked in vain is asked again, but a Service without a pod is an error at once. Any thread,
+ * no lock of rank LEAF held. */
 void gq_routing_leave(struct gq_routing *routing);
 void gq_routing_take(struct gq_routing *routing);
-/* From now on the label is left as it is, until leave or take is called: who hands over is to be
- * found, and to answer 503, until a successor takes the label off. As the two. */
+/* Leaves the label as it is until one of those is called: a successor will take it off. Any thread,
+ * no lock of rank LEAF held. */
 void gq_routing_rest(struct gq_routing *routing);
 
 /* Goes on with what is due. Only needed where memory was short even for a timer: call it now and

@@ -294,7 +294,7 @@ func (r *faultRun) waitReady(replica *replica) {
 
 // handover ends the leader as a rollout does.
 func (r *faultRun) handover() {
-	r.fault("SIGTERM, handover", true, func() {
+	r.fault("SIGTERM, handover", false, func() {
 		leader := r.currentLeader()
 		leader.wantEnd = true
 		since := time.Now()
