@@ -227,14 +227,14 @@ void gq_note_leader_elected(const struct gq_event_notes *notes)
 		  &text);
 }
 
-void gq_note_leader_lost(const struct gq_event_notes *notes, const char *why)
+void gq_note_leader_lost(const struct gq_event_notes *notes, const char *why, bool planned)
 {
 	struct gq_buf text GQ_BUF_CLEANUP = GQ_BUF_INIT(TEXT_MAX_BYTES);
 
 	gq_buf_printf(&text, "%s leads no more: %s.", notes->identity, why);
 	note_text(notes,
 		  (struct gq_event_note){.regarding = lease(notes),
-					 .warning = true,
+					 .warning = !planned,
 					 .reason = "LeaderLost",
 					 .action = "StepDown"},
 		  &text);

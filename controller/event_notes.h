@@ -51,9 +51,9 @@ void gq_note_policy_refused(const struct gq_event_notes *notes, const char *prob
 void gq_note_policy_accepted(const struct gq_event_notes *notes, const char *hash);
 
 /* This replica leads (LeaderElected), or no more (LeaderLost; why: "its Lease was not renewed in
- * time"), beside the Lease. */
+ * time"; a warning unless it was planned), beside the Lease. */
 void gq_note_leader_elected(const struct gq_event_notes *notes);
-void gq_note_leader_lost(const struct gq_event_notes *notes, const char *why);
+void gq_note_leader_lost(const struct gq_event_notes *notes, const char *why, bool planned);
 
 /* A recount found totals that differed, and repaired them (LedgerDrift), beside the policy.
  * details: tenants, classes and pods, or "". */

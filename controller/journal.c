@@ -16,6 +16,7 @@
 /* What is no reservation any more leaves the journal with the next write, or after so long. */
 #define CLEAN_NS (250 * GQ_NS_PER_MS)
 #define TICK_NS (100 * GQ_NS_PER_MS)
+#define LOOK_NS (10 * GQ_NS_PER_S) /* without a request: it may be deleted, or edited */
 #define TIMEOUT_NS (5 * GQ_NS_PER_S)
 /* An API server takes no larger ConfigMap. */
 #define BODY_MAX_BYTES (1u << 20)
@@ -62,6 +63,7 @@ struct gq_journal {
 	struct gq_pace pace;
 	uint64_t sent_version;    /* of the ledger's set that the last write holds */
 	uint64_t written_version; /* the same of the last that is known to have succeeded */
+	int64_t heard_ns;         /* when the last request was answered */
 	int64_t held_until_ns;    /* the ledger grants nothing until then; 0 it does */
 	bool hold_over;           /* … and that was told */
 	bool ticks;               /* on_tick will be called */
@@ -174,7 +176,6 @@ static void note_written(struct gq_journal *journal, const struct call *call)
 	journal->stats.write_sum_s += took_s;
 	journal->stats.bytes = call->bytes;
 	journal->stats.reservations = call->unseen.n;
-	journal->stats.problem[0] = '\0';
 	gq_lock_release(&journal->lock);
 }
 
@@ -216,6 +217,8 @@ static void commit_up_to(struct gq_journal *journal, uint64_t seq)
 
 static void hold_for_ttl(struct gq_journal *journal, const char *how)
 {
+	char problem[128];
+
 	journal->lost = true;
 	journal->hold_over = false;
 	journal->held_until_ns = now(journal) + journal->options.ttl_ns;
@@ -223,6 +226,9 @@ static void hold_for_ttl(struct gq_journal *journal, const char *how)
 	gq_log(GQ_LOG_ERROR, "the journal was lost: nothing is granted for one time to live",
 	       GQ_S("journal", how), GQ_I("seconds", journal->options.ttl_ns / GQ_NS_PER_S));
 	publish(journal);
+	(void)snprintf(problem, sizeof problem, "it %s: nothing is granted for %lld s", how,
+		       (long long)(journal->options.ttl_ns / GQ_NS_PER_S));
+	note_problem(journal, problem);
 	if (journal->options.on_lost)
 		journal->options.on_lost(journal->options.arg, how);
 }
@@ -245,6 +251,7 @@ void gq_journal_release(struct gq_journal *journal)
 	journal->hold_over = false;
 	journal->held_until_ns = 0;
 	journal->lost = false;
+	note_problem(journal, "");
 	journal->write_due = true; /* whoever reads it need not hold them back any more */
 	gq_ledger_hold_grants(journal->options.ledger, false);
 	gq_log(GQ_LOG_INFO, "grants are made again");
@@ -253,7 +260,7 @@ void gq_journal_release(struct gq_journal *journal)
 
 /* ---- requests ---- */
 
-static void proceed(struct gq_journal *journal);
+static void proceed(void *arg);
 
 static void on_timer(void *arg)
 {
@@ -325,6 +332,7 @@ static bool end(struct call *call)
 
 	if (call->term != journal->term)
 		return false;
+	journal->heard_ns = now(journal);
 	journal->in_flight = false;
 	return true;
 }
@@ -368,7 +376,8 @@ static void taken_over(struct gq_journal *journal)
 static void succeed(struct gq_journal *journal, uint64_t seq)
 {
 	gq_pace_works(&journal->pace);
-	note_problem(journal, "");
+	if (!journal->lost) /* else that is the problem */
+		note_problem(journal, "");
 	if (seq == journal->seq)
 		journal->written_version = journal->sent_version;
 	commit_up_to(journal, seq);
@@ -597,8 +606,8 @@ static void on_read(void *arg, const struct gq_api_response *response)
 	bool readable = code == 0;
 	if (code != GQ_ENOMEM && text.version[0]) {
 		if (code)
-			gq_log(GQ_LOG_WARN, "the journal is not one of ours",
-			       GQ_S("problem", err.msg));
+			gq_log(text.empty ? GQ_LOG_INFO : GQ_LOG_WARN,
+			       "the journal is not one of ours", GQ_S("problem", err.msg));
 		journal->read_due = false;
 		take_version(journal, &text);
 		if (journal->mode == MODE_TAKING_OVER)
@@ -663,8 +672,10 @@ static void keep_time(struct gq_journal *journal)
 }
 
 /* Does what is due, one request at a time. */
-static void proceed(struct gq_journal *journal)
+static void proceed(void *arg)
 {
+	struct gq_journal *journal = arg;
+
 	if (journal->mode == MODE_IDLE)
 		return;
 	gq_tickets_take(journal->tickets);
@@ -674,6 +685,8 @@ static void proceed(struct gq_journal *journal)
 	if (journal->mode == MODE_IDLE)
 		return;
 	keep_time(journal);
+	if (journal->mode == MODE_HOLDING && now(journal) - journal->heard_ns >= LOOK_NS)
+		journal->read_due = true;
 	if (journal->in_flight || (!journal->read_due && !wants_write(journal)))
 		return;
 	int64_t now_ns = now(journal);
@@ -685,11 +698,6 @@ static void proceed(struct gq_journal *journal)
 		read_now(journal);
 	else
 		write_now(journal);
-}
-
-static void on_kick(void *arg)
-{
-	proceed(arg);
 }
 
 static void on_tick(void *arg)
@@ -710,7 +718,7 @@ void gq_journal_commit(struct gq_journal *journal, uint64_t ticket, int64_t dead
 
 	/* a kick that fails is made up for by the next one or by a tick */
 	if (gq_tickets_put(journal->tickets, ticket, deadline_ns, done, done_arg) &&
-	    gq_api_after(journal->options.api, 0, on_kick, journal, &err))
+	    gq_api_after(journal->options.api, 0, proceed, journal, &err))
 		gq_tickets_untold(journal->tickets);
 }
 

@@ -104,7 +104,7 @@ struct gq_journal_stats {
 	uint64_t
 	    write_buckets[GQ_JOURNAL_BUCKETS + 1]; /* of writes that succeeded; not cumulative */
 	double write_sum_s;
-	char problem[GQ_ERR_MAX]; /* why the last write failed, or "" */
+	char problem[GQ_ERR_MAX]; /* why the last write failed, or the journal was lost; or "" */
 };
 /* Any thread. */
 void gq_journal_stats(struct gq_journal *journal, struct gq_journal_stats *ret_stats);

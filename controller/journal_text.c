@@ -72,7 +72,8 @@ static int parse_data(const struct gq_field *top, struct gq_journal_text *text, 
 		code = gq_field_peek(&data, "format", &format, err);
 	if (code)
 		return code;
-	if (!format[0])
+	text->empty = !format[0];
+	if (text->empty)
 		return gq_fail(err, GQ_EINVALID, "it holds no reservations yet");
 	if (strcmp(format, GQ_JOURNAL_FORMAT) != 0)
 		return gq_fail(err, GQ_EINVALID, "it is of format %.40s, not " GQ_JOURNAL_FORMAT,

@@ -27,6 +27,7 @@ struct gq_journal_text {
 	/* Reservations may be missing: what an earlier leader wrote was lost, and nothing is
 	 * granted for one time to live. */
 	bool held;
+	bool empty;               /* nobody has written it yet; then it is none of ours */
 	const char *version;      /* resourceVersion; "" when it is to be created */
 	const char *others;       /* for printing: labels and annotations that are not ours, as
 				     gq_journal_text_others() gave them; or "", NULL */

@@ -53,9 +53,11 @@ void gq_leader_metrics_print_journal(struct gq_buf *out, const struct gq_journal
 			 "Reservations in the last journal written.", (double)stats->reservations);
 	gq_metric_single(out, "gpuquota_journal_epoch", "gauge", "The last term of this process.",
 			 (double)stats->epoch);
-	gq_metric_single(out, "gpuquota_journal_held", "gauge",
-			 "1 while nothing is granted: the journal is not ours, or was lost.",
-			 !stats->holds || stats->held);
+	gq_metric_single(
+	    out, "gpuquota_journal_held", "gauge",
+	    "1 while nothing is granted: the journal is not ours, was lost, or can't be "
+	    "written.",
+	    !stats->holds || stats->held || stats->problem[0]);
 }
 
 void gq_leader_metrics_print_leadership(struct gq_buf *out,

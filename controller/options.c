@@ -172,6 +172,11 @@ int gq_serve_options_parse(int argc, char **argv, struct gq_serve_options *ret_o
 	o.listen = or_default(o.listen, ":9443");
 	o.metrics_listen = or_default(o.metrics_listen, ":9402");
 	o.identity = or_default(o.identity, or_default(getenv("HOSTNAME"), "gpuquota"));
+	if (!o.identity[0])
+		return gq_fail(
+		    err, GQ_EINVALID,
+		    "--identity, or $HOSTNAME without it, is empty: give the name of the "
+		    "pod, or another that no other replica has");
 	*ret_options = o;
 	return 0;
 }

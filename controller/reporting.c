@@ -142,11 +142,11 @@ static int gather(void *arg, struct gq_status_facts *ret_facts, struct gq_err *e
 	gq_policy_source_status(options->policy, &ret_facts->policy);
 	gq_leadership_status(options->leadership, &leadership);
 	gq_journal_stats(options->journal, &journal);
-	ret_facts->journal_held = journal.held;
+	ret_facts->journal_held = journal.held || journal.problem[0];
 	(void)snprintf(ret_facts->journal_problem, sizeof ret_facts->journal_problem, "%s",
 		       journal.problem);
 	(void)snprintf(ret_facts->leader, sizeof ret_facts->leader, "%s", options->identity);
-	ret_facts->epoch = leadership.epoch;
+	ret_facts->epoch = journal.epoch;
 	ret_facts->updated_s = now_s;
 	gq_lock_take(&reporting->lock);
 	code = gq_status_recount_copy(&reporting->last, &ret_facts->recount);
@@ -273,6 +273,8 @@ int gq_reporting_status_event(void *arg, const struct gq_event *event, struct gq
 	struct gq_field top = {0}, metadata, annotations;
 	const char *request = "";
 
+	if (event->kind == GQ_EVENT_DELETE)
+		gq_status_writer_gone(reporting->writer);
 	if (event->kind != GQ_EVENT_UPSERT)
 		return 0;
 	int code = gq_field_parse(event->json, event->len, &root, err);

@@ -254,7 +254,7 @@ static void on_leadership(void *arg, bool leads, const char *why)
 			on_policy(serve, &policy);
 		return;
 	}
-	gq_note_leader_lost(&serve->notes, why);
+	gq_note_leader_lost(&serve->notes, why, atomic_load(&serve->pages.draining));
 	/* the API server keeps its connections to whoever led when it opened them */
 	gq_server_close_idle(serve->server);
 }

@@ -98,6 +98,9 @@ GQ_DEFINE_CLEANUP(gq_cleanup_status_writer, struct gq_status_writer, gq_status_w
  * is begun. Any thread. */
 void gq_status_writer_lead(struct gq_status_writer *writer, bool leads);
 
+/* The ConfigMap is gone: it is written anew soon. Any thread. */
+void gq_status_writer_gone(struct gq_status_writer *writer);
+
 /* Call it about every 100 ms, from one thread. Looks at the facts every three seconds and writes
  * them when something but the time has changed, and every minute. now_ns: monotonic. */
 void gq_status_writer_tick(struct gq_status_writer *writer, int64_t now_ns);

@@ -101,6 +101,13 @@ void gq_status_writer_lead(struct gq_status_writer *writer, bool leads)
 	gq_lock_release(&writer->lock);
 }
 
+void gq_status_writer_gone(struct gq_status_writer *writer)
+{
+	gq_lock_take(&writer->lock);
+	writer->fresh = writer->leads;
+	gq_lock_release(&writer->lock);
+}
+
 void gq_status_writer_stats(struct gq_status_writer *writer,
 			    struct gq_status_writer_stats *ret_stats)
 {

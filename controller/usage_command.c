@@ -69,6 +69,10 @@ static int connect_to_url(struct usage *usage, struct gq_err *err)
 	usage->config = calloc(1, sizeof *usage->config);
 	if (!usage->config)
 		return gq_fail(err, GQ_ENOMEM, "out of memory");
+	/* that of the server, or of the page itself */
+	static const char page[] = "/usage";
+	if (len >= sizeof page - 1 && strcmp(usage->url + len - (sizeof page - 1), page) == 0)
+		len -= sizeof page - 1;
 	while (len > 0 && usage->url[len - 1] == '/')
 		len--;
 	usage->config->server = strndup(usage->url, len);

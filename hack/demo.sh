@@ -147,7 +147,7 @@ TEXT
     ! kubectl get "$thing" >/dev/null 2>&1 ||
       die "$thing exists already; the demo changes nothing that it did not create"
   done
-  kubectl get nodes -l nvidia.com/gpu.product -o name | grep -q . ||
+  [[ -n $(kubectl get nodes -l nvidia.com/gpu.product -o name) ]] ||
     say "no node has the label nvidia.com/gpu.product: pods stay Pending, which counts all the same"
 }
 
@@ -303,7 +303,7 @@ refusal_is_told() {
 }
 
 event_is_there() {
-  kubectl -n a-serve get events --field-selector reason=GPUQuotaExceeded -o name | grep -q .
+  [[ -n $(kubectl -n a-serve get events --field-selector reason=GPUQuotaExceeded -o name) ]]
 }
 
 another_model() {

@@ -90,6 +90,14 @@ void gq_status_writer_free(struct gq_status_writer *writer)
 	assert_true(!writer || writer == &played_writer);
 }
 
+static bool writer_gone;
+
+void gq_status_writer_gone(struct gq_status_writer *writer)
+{
+	(void)writer;
+	writer_gone = true;
+}
+
 void gq_status_writer_lead(struct gq_status_writer *writer, bool leads)
 {
 	(void)writer;
@@ -115,7 +123,7 @@ void gq_status_writer_stats(struct gq_status_writer *writer,
 void gq_journal_stats(struct gq_journal *journal, struct gq_journal_stats *ret_stats)
 {
 	(void)journal;
-	*ret_stats = (struct gq_journal_stats){.held = true, .problem = "forbidden"};
+	*ret_stats = (struct gq_journal_stats){.held = true, .epoch = 7, .problem = "forbidden"};
 }
 
 void gq_leadership_status(struct gq_leadership *leadership, struct gq_leadership_status *ret_status)

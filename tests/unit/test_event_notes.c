@@ -319,7 +319,7 @@ static void leadership(void **state)
 	assert_told(&(struct expect){OURS("Lease", "coordination.k8s.io/v1", "gpuquota"),
 				     .type = "Normal", .reason = "LeaderElected", .action = "Elect",
 				     .note = "gpuquota-7f9c leads."});
-	gq_note_leader_lost(&notes, "its Lease was not renewed in time");
+	gq_note_leader_lost(&notes, "its Lease was not renewed in time", false);
 	assert_told(&(struct expect){
 	    OURS("Lease", "coordination.k8s.io/v1", "gpuquota"), .type = "Warning",
 	    .reason = "LeaderLost", .action = "StepDown",

@@ -195,11 +195,26 @@ static void test_out_of_memory_for_a_second_waiter(void **state)
 	assert_committed(&one);
 }
 
+/* What nobody asks for is looked at all the same, so that the next one to ask need not wait. */
+static void test_deleted_while_nobody_asks(void **state)
+{
+	(void)state;
+	settle(9 * GQ_NS_PER_S);
+	object_delete();
+	assert_int_equal(a.lost, 0);
+	settle(2 * GQ_NS_PER_S);
+	assert_int_equal(a.lost, 1);
+	assert_false(grants(&a));
+	settle(TTL_NS);
+	assert_true(grants(&a));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    TEST(test_deleted_while_nobody_asks),
 	    TEST(test_flush),
 	    TEST(test_flush_of_nothing),
 	    TEST(test_flush_that_fails),
