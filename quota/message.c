@@ -120,7 +120,7 @@ static const char *const english[GQ_MSG_COUNT] = {
 	"to the one that does.",
     [GQ_MSG_JOURNAL] =
 	"gpuquota cannot note reservations safely at the moment, so it makes none: try again in a "
-	"few seconds. Whoever runs the cluster finds why in its log and in the ConfigMap "
+	"minute. Whoever runs the cluster finds why in its log and in the ConfigMap "
 	"gpuquota-status.",
     [GQ_MSG_JOURNAL_FULL] =
 	"Too many allowed pods of the tenant have not appeared yet, so no further one is allowed "
