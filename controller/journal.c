@@ -3,11 +3,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "base/lock.h"
 #include "base/log.h"
 #include "controller/journal_attempts.h"
 #include "controller/journal_pace.h"
+#include "controller/journal_tally.h"
 #include "controller/journal_text.h"
 #include "controller/tickets.h"
 #include "controller/trace.h"
@@ -22,17 +24,6 @@
 #define BODY_MAX_BYTES (1u << 20)
 /* One that people filled with what is six times as long as a string of JSON. */
 #define ANSWER_MAX_BYTES (7u << 20)
-
-const double gq_journal_bounds_s[GQ_JOURNAL_BUCKETS] = {0.001, 0.0025, 0.005, 0.01, 0.025,
-							0.05,  0.1,    0.25,  1,    5};
-
-const char *gq_journal_outcome_name(enum gq_journal_outcome outcome)
-{
-	static const char *const names[GQ_JOURNAL_OUTCOMES] = {"written", "conflict",  "absent",
-							       "denied",  "throttled", "unknown"};
-
-	return names[outcome];
-}
 
 enum mode {
 	MODE_IDLE,
@@ -51,7 +42,9 @@ struct gq_journal {
 	bool write_due; /* whoever else wrote it is to be written over */
 	bool read_due;  /* the journal has to be read before it is written again */
 	bool lost;      /* reservations may be missing from the journal, and it says so */
+	bool fresh;     /* … and nobody had ever written one there */
 	bool opened;    /* grants may be made */
+	char instance[2 * sizeof(uint64_t) + 1];
 	uint64_t epoch;
 	uint64_t seq; /* of the last write sent */
 	/* resourceVersion that the next write demands; "" creates */
@@ -73,8 +66,7 @@ struct gq_journal {
 	void (*flushed)(void *arg);
 	void *flushed_arg;
 
-	struct gq_lock lock; /* of what follows */
-	struct gq_journal_stats stats;
+	struct gq_journal_tally tally;
 };
 
 /* One request. */
@@ -98,6 +90,11 @@ struct gq_journal *gq_journal_new(const struct gq_journal_options *options)
 	if (!journal)
 		return NULL;
 	journal->options = *options;
+	uint64_t instance = 0;
+	if (getrandom(&instance, sizeof instance, 0) != (ssize_t)sizeof instance)
+		instance = (uint64_t)now(journal);
+	(void)snprintf(journal->instance, sizeof journal->instance, "%016llx",
+		       (unsigned long long)instance);
 	gq_pace_init(&journal->pace, now(journal));
 	journal->uids = GQ_BUF_INIT(BODY_MAX_BYTES);
 	journal->others = GQ_BUF_INIT(GQ_JOURNAL_OTHERS_MAX_BYTES);
@@ -106,7 +103,7 @@ struct gq_journal *gq_journal_new(const struct gq_journal_options *options)
 		free(journal);
 		return NULL;
 	}
-	gq_lock_init(&journal->lock, GQ_RANK_LEAF);
+	gq_journal_tally_init(&journal->tally);
 	gq_ledger_hold_grants(options->ledger, true);
 	return journal;
 }
@@ -130,65 +127,29 @@ void gq_journal_free(struct gq_journal *journal)
 	gq_tickets_free(journal->tickets);
 	gq_buf_done(&journal->uids);
 	gq_buf_done(&journal->others);
-	gq_lock_done(&journal->lock);
+	gq_journal_tally_done(&journal->tally);
 	free(journal);
-}
-
-void gq_journal_stats(struct gq_journal *journal, struct gq_journal_stats *ret_stats)
-{
-	gq_lock_take(&journal->lock);
-	*ret_stats = journal->stats;
-	gq_lock_release(&journal->lock);
-	gq_tickets_count(journal->tickets, &ret_stats->committed, &ret_stats->aborted);
 }
 
 /* ---- counting ---- */
 
-static void note_problem(struct gq_journal *journal, const char *problem)
+void gq_journal_stats(struct gq_journal *journal, struct gq_journal_stats *ret_stats)
 {
-	gq_lock_take(&journal->lock);
-	(void)snprintf(journal->stats.problem, sizeof journal->stats.problem, "%s", problem);
-	gq_lock_release(&journal->lock);
-}
-
-static void note_outcome(struct gq_journal *journal, enum gq_journal_outcome outcome,
-			 const char *problem)
-{
-	gq_lock_take(&journal->lock);
-	journal->stats.writes[outcome]++;
-	gq_lock_release(&journal->lock);
-	note_problem(journal, problem);
-	if (problem[0])
-		gq_log(GQ_LOG_WARN, "the journal could not be written",
-		       GQ_S("outcome", gq_journal_outcome_name(outcome)), GQ_S("problem", problem));
-}
-
-static void note_written(struct gq_journal *journal, const struct call *call)
-{
-	double took_s = (double)(now(journal) - call->begun_ns) / (double)GQ_NS_PER_S;
-	size_t bucket = 0;
-
-	while (bucket < GQ_JOURNAL_BUCKETS && took_s > gq_journal_bounds_s[bucket])
-		bucket++;
-	gq_lock_take(&journal->lock);
-	journal->stats.writes[GQ_JOURNAL_WRITTEN]++;
-	journal->stats.write_buckets[bucket]++;
-	journal->stats.write_sum_s += took_s;
-	journal->stats.bytes = call->bytes;
-	journal->stats.reservations = call->unseen.n;
-	gq_lock_release(&journal->lock);
+	gq_journal_tally_get(&journal->tally, ret_stats);
+	gq_tickets_count(journal->tickets, &ret_stats->committed, &ret_stats->aborted);
 }
 
 /* Shows the state to whoever asks. */
 static void publish(struct gq_journal *journal)
 {
-	gq_lock_take(&journal->lock);
-	journal->stats.holds = journal->mode == MODE_HOLDING || journal->mode == MODE_FLUSHING;
-	journal->stats.held =
+	gq_lock_take(&journal->tally.lock);
+	journal->tally.stats.holds =
+	    journal->mode == MODE_HOLDING || journal->mode == MODE_FLUSHING;
+	journal->tally.stats.held =
 	    journal->mode != MODE_HOLDING || !journal->opened || journal->held_until_ns != 0;
-	journal->stats.epoch = journal->epoch;
-	journal->stats.seq = journal->seq;
-	gq_lock_release(&journal->lock);
+	journal->tally.stats.epoch = journal->epoch;
+	journal->tally.stats.seq = journal->seq;
+	gq_lock_release(&journal->tally.lock);
 }
 
 static void trace_ended(struct gq_journal *journal)
@@ -228,7 +189,7 @@ static void hold_for_ttl(struct gq_journal *journal, const char *how)
 	publish(journal);
 	(void)snprintf(problem, sizeof problem, "it %s: nothing is granted for %lld s", how,
 		       (long long)(journal->options.ttl_ns / GQ_NS_PER_S));
-	note_problem(journal, problem);
+	gq_journal_tally_problem(&journal->tally, problem);
 	if (journal->options.on_lost)
 		journal->options.on_lost(journal->options.arg, how);
 }
@@ -251,7 +212,7 @@ void gq_journal_release(struct gq_journal *journal)
 	journal->hold_over = false;
 	journal->held_until_ns = 0;
 	journal->lost = false;
-	note_problem(journal, "");
+	gq_journal_tally_problem(&journal->tally, "");
 	journal->write_due = true; /* whoever reads it need not hold them back any more */
 	gq_ledger_hold_grants(journal->options.ledger, false);
 	gq_log(GQ_LOG_INFO, "grants are made again");
@@ -319,7 +280,7 @@ static int start(struct gq_journal *journal, struct call *call, const char *meth
 	call->begun_ns = now(journal);
 	int code = gq_api_start(journal->options.api, &request, &err);
 	if (code)
-		note_problem(journal, err.msg);
+		gq_journal_tally_problem(&journal->tally, err.msg);
 	else
 		journal->in_flight = true;
 	return code;
@@ -348,7 +309,9 @@ static void take_version(struct gq_journal *journal, const struct gq_journal_tex
 
 static bool is_ours(const struct gq_journal *journal, const struct gq_journal_text *text)
 {
-	return text->epoch == journal->epoch && strcmp(text->holder, journal->options.holder) == 0;
+	return text->epoch == journal->epoch &&
+	       strcmp(text->holder, journal->options.holder) == 0 &&
+	       (!text->instance[0] || strcmp(text->instance, journal->instance) == 0);
 }
 
 /* Whether it is what we wrote, to the letter. */
@@ -377,7 +340,7 @@ static void succeed(struct gq_journal *journal, uint64_t seq)
 {
 	gq_pace_works(&journal->pace);
 	if (!journal->lost) /* else that is the problem */
-		note_problem(journal, "");
+		gq_journal_tally_problem(&journal->tally, "");
 	if (seq == journal->seq)
 		journal->written_version = journal->sent_version;
 	commit_up_to(journal, seq);
@@ -399,7 +362,7 @@ static void on_absent(struct gq_journal *journal)
 	}
 	journal->version[0] = '\0';
 	journal->attempts.n = 0;
-	journal->lost = true;
+	journal->lost = journal->fresh = true;
 	journal->epoch = new_epoch(journal, journal->epoch, false);
 	journal->seq = 0;
 	if (journal->mode == MODE_TAKING_OVER)
@@ -443,12 +406,14 @@ static void on_write(void *arg, const struct gq_api_response *response)
 		outcome = GQ_JOURNAL_UNKNOWN;
 	if (outcome == GQ_JOURNAL_WRITTEN) {
 		take_version(journal, &text);
-		note_written(journal, &call);
+		gq_journal_tally_written(&journal->tally, now(journal) - call.begun_ns, call.bytes,
+					 call.unseen.n);
 		succeed(journal, journal->seq);
 		proceed(journal);
 		return;
 	}
-	note_outcome(journal, outcome, response->error[0] ? response->error : err.msg);
+	gq_journal_tally_outcome(&journal->tally, outcome,
+				 response->error[0] ? response->error : err.msg);
 	if (outcome == GQ_JOURNAL_ABSENT && journal->version[0]) {
 		on_absent(journal);
 		proceed(journal);
@@ -478,6 +443,7 @@ static void write_now(struct gq_journal *journal)
 	if (!call || gq_ledger_unseen_print(journal->options.ledger, &lines, uids, &call->unseen) ||
 	    gq_journal_text_print(&body, journal->options.namespace_,
 				  &(struct gq_journal_text){.holder = journal->options.holder,
+							    .instance = journal->instance,
 							    .epoch = journal->epoch,
 							    .seq = seq,
 							    .held = journal->lost,
@@ -486,7 +452,7 @@ static void write_now(struct gq_journal *journal)
 							    .version = journal->version,
 							    .others = journal->others.data})) {
 		free(call);
-		note_problem(journal, "out of memory for the journal");
+		gq_journal_tally_problem(&journal->tally, "out of memory for the journal");
 		retry_later(journal, 0);
 		return;
 	}
@@ -540,6 +506,7 @@ static int read_taking_over(struct gq_journal *journal, const struct gq_journal_
 		succeed(journal, text->seq);
 		return 0;
 	}
+	journal->fresh = text->empty;
 	int code = restore_lines(journal, text, err);
 	if (code == GQ_ENOMEM)
 		return code;
@@ -577,7 +544,7 @@ static void read_holding(struct gq_journal *journal, const struct gq_journal_tex
 
 static void read_failed(struct gq_journal *journal, const char *problem, int retry_after_s)
 {
-	note_problem(journal, problem);
+	gq_journal_tally_problem(&journal->tally, problem);
 	gq_log(GQ_LOG_WARN, "the journal could not be read", GQ_S("problem", problem));
 	retry_later(journal, retry_after_s);
 }
@@ -759,7 +726,7 @@ void gq_journal_open(struct gq_journal *journal, bool first_ever)
 	if (journal->mode != MODE_HOLDING)
 		return;
 	journal->opened = true;
-	if (journal->lost && !journal->held_until_ns && !first_ever) {
+	if (journal->lost && !journal->held_until_ns && !(first_ever && journal->fresh)) {
 		hold_for_ttl(journal, "was absent, not readable, or lost shortly before");
 	} else if (!journal->held_until_ns) {
 		journal->write_due = journal->lost;

@@ -7,13 +7,9 @@
 
 static const struct gq_json_keep metadata_keep[] = {
     {"resourceVersion", NULL}, {"labels", NULL}, {"annotations", NULL}, {0}};
-static const struct gq_json_keep data_keep[] = {{"format", NULL},
-						{"holder", NULL},
-						{"epoch", NULL},
-						{"seq", NULL},
-						{"reservations", NULL},
-						{"held", NULL},
-						{0}};
+static const struct gq_json_keep data_keep[] = {
+    {"format", NULL}, {"holder", NULL},       {"instance", NULL}, {"epoch", NULL},
+    {"seq", NULL},    {"reservations", NULL}, {"held", NULL},     {0}};
 const struct gq_json_keep gq_journal_keep[] = {
     {"metadata", metadata_keep}, {"data", data_keep}, {0}};
 
@@ -37,6 +33,8 @@ int gq_journal_text_print(struct gq_buf *out, const char *namespace_,
 	print_string(out,
 		     "},\"data\":{\"format\":\"" GQ_JOURNAL_FORMAT "\",\"holder\":", text->holder,
 		     strlen(text->holder));
+	if (text->instance && text->instance[0])
+		print_string(out, ",\"instance\":", text->instance, strlen(text->instance));
 	gq_buf_printf(out, ",\"epoch\":\"%llu\",\"seq\":\"%llu\"", (unsigned long long)text->epoch,
 		      (unsigned long long)text->seq);
 	if (text->held)
@@ -79,6 +77,7 @@ static int parse_data(const struct gq_field *top, struct gq_journal_text *text, 
 		return gq_fail(err, GQ_EINVALID, "it is of format %.40s, not " GQ_JOURNAL_FORMAT,
 			       format);
 	if ((code = gq_field_peek(&data, "holder", &text->holder, err)) ||
+	    (code = gq_field_peek(&data, "instance", &text->instance, err)) ||
 	    (code = gq_field_peek(&data, "epoch", &epoch, err)) ||
 	    (code = gq_field_peek(&data, "seq", &seq, err)) ||
 	    (code = gq_field_peek(&data, "held", &held, err)) ||
@@ -97,7 +96,8 @@ int gq_journal_text_parse(const char *json, size_t len, struct gq_journal_text *
 {
 	struct gq_field top = {0}, metadata;
 
-	*ret_text = (struct gq_journal_text){.holder = "", .lines = "", .version = ""};
+	*ret_text =
+	    (struct gq_journal_text){.holder = "", .instance = "", .lines = "", .version = ""};
 	int code = gq_field_parse(json, len, &ret_text->root, err);
 	top.value = ret_text->root;
 	if (!code)
@@ -111,7 +111,7 @@ int gq_journal_text_parse(const char *json, size_t len, struct gq_journal_text *
 	if (!code)
 		code = parse_data(&top, ret_text, err);
 	if (code) {
-		ret_text->holder = ret_text->lines = "";
+		ret_text->holder = ret_text->instance = ret_text->lines = "";
 		ret_text->lines_len = 0;
 		ret_text->epoch = ret_text->seq = 0;
 		ret_text->held = false;
@@ -148,5 +148,5 @@ void gq_journal_text_others(const struct gq_journal_text *text, struct gq_buf *o
 void gq_journal_text_done(struct gq_journal_text *text)
 {
 	json_object_put(text->root);
-	*text = (struct gq_journal_text){.holder = "", .lines = "", .version = ""};
+	*text = (struct gq_journal_text){.holder = "", .instance = "", .lines = "", .version = ""};
 }

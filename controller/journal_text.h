@@ -19,10 +19,11 @@
 #define GQ_JOURNAL_VERSION_MAX_BYTES 255
 
 struct gq_journal_text {
-	const char *holder; /* identity of the leader that wrote it */
-	uint64_t epoch;     /* of its term; a new leader's is higher */
-	uint64_t seq;       /* of the write within the term */
-	const char *lines;  /* reservations, a line each (quota/entry.h) */
+	const char *holder;   /* identity of the leader that wrote it */
+	const char *instance; /* of the process; "" not told. Two may have one identity. */
+	uint64_t epoch;       /* of its term; a new leader's is higher */
+	uint64_t seq;         /* of the write within the term */
+	const char *lines;    /* reservations, a line each (quota/entry.h) */
 	size_t lines_len;
 	/* Reservations may be missing: what an earlier leader wrote was lost, and nothing is
 	 * granted for one time to live. */

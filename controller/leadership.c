@@ -18,6 +18,7 @@
 /* Fenced while the Lease is ours: whoever wrote the journal gets a moment to say who he is. */
 #define FENCED_PAUSE_NS (1 * GQ_NS_PER_S)
 #define HAND_OVER_MAX_NS (10 * GQ_NS_PER_S)
+#define MEND_NS (1 * GQ_NS_PER_S)
 
 enum state {
 	STATE_FOLLOWING,
@@ -45,6 +46,7 @@ struct gq_leadership {
 	int64_t policy_at_ns; /* when to try again; 0 under way */
 	int64_t pause_until_ns;
 	int64_t leaving_ns;
+	int64_t mend_ns;
 
 	struct gq_lock lock; /* of what follows: what other threads tell */
 	bool started;
@@ -54,6 +56,7 @@ struct gq_leadership {
 	void *handed_over_arg;
 	bool successor_seen;
 	bool labelled;                    /* our own pod, by the watch */
+	bool mislabelled;                 /* it should be the other way */
 	const char *fenced;               /* why another leader is believed in, or NULL */
 	struct policy_call *policy_calls; /* the newest first */
 	uint64_t policy_term;             /* in which policy_code came; 0 none */
@@ -176,8 +179,10 @@ void gq_leadership_own_pod(struct gq_leadership *leadership, const char *name,
 		gq_barrier_seen(leadership->barrier, barrier, listed);
 	gq_lock_take(&leadership->lock);
 	if (ours) {
-		news = leadership->labelled && !labelled;
+		news = leadership->labelled != labelled;
 		leadership->labelled = labelled;
+		/* not by us: a write that came late, or a person */
+		leadership->mislabelled = !gone && labelled != gq_leadership_leads(leadership);
 	} else {
 		news = labelled && !leadership->successor_seen;
 		leadership->successor_seen |= labelled;
@@ -534,6 +539,24 @@ static void proceed(struct gq_leadership *leadership)
 	}
 }
 
+/* Puts the label of our own pod right, at most once a second. */
+static void mend_label(struct gq_leadership *leadership)
+{
+	gq_lock_take(&leadership->lock);
+	bool mend = leadership->mislabelled && now(leadership) >= leadership->mend_ns;
+	bool labelled = leadership->labelled;
+	if (mend)
+		leadership->mislabelled = false;
+	gq_lock_release(&leadership->lock);
+	if (!mend)
+		return;
+	leadership->mend_ns = now(leadership) + MEND_NS;
+	if (leadership->state == STATE_LEADING && !labelled)
+		gq_routing_take(leadership->options.routing);
+	else if (leadership->state == STATE_FOLLOWING && labelled)
+		gq_routing_leave(leadership->options.routing);
+}
+
 static void on_tick(void *arg);
 
 /* Sets the timer for the next tick, unless there is one. */
@@ -561,6 +584,7 @@ static void on_tick(void *arg)
 	leadership->ticks = false;
 	gq_lock_release(&leadership->lock);
 	proceed(leadership);
+	mend_label(leadership);
 	gq_journal_tick(leadership->options.journal);
 	if (leadership->state != STATE_ENDED)
 		tick_in(leadership, TICK_NS);

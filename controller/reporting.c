@@ -113,6 +113,14 @@ void gq_reporting_lead(struct gq_reporting *reporting, bool leads)
 	gq_status_writer_lead(reporting->writer, leads);
 }
 
+bool gq_reporting_status_seen(struct gq_reporting *reporting)
+{
+	gq_lock_take(&reporting->lock);
+	bool seen = reporting->status_seen;
+	gq_lock_release(&reporting->lock);
+	return seen;
+}
+
 void gq_reporting_stats(struct gq_reporting *reporting, struct gq_reporting_stats *ret_stats)
 {
 	*ret_stats = (struct gq_reporting_stats){0};

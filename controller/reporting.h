@@ -49,6 +49,9 @@ void gq_reporting_tick(struct gq_reporting *reporting, int64_t now_ns);
 extern const struct gq_json_keep gq_reporting_status_keep[];
 int gq_reporting_status_event(void *arg, const struct gq_event *event, struct gq_err *err);
 
+/* Whether the status was there already: somebody has led before. Any thread. */
+bool gq_reporting_status_seen(struct gq_reporting *reporting);
+
 struct gq_reporting_stats {
 	struct gq_status_writer_stats status;
 	uint64_t recounts;

@@ -229,7 +229,8 @@ static bool first_ever(void *arg)
 {
 	struct serve *serve = arg;
 
-	return gq_policy_source_first_ever(serve->policy);
+	return gq_policy_source_first_ever(serve->policy) &&
+	       !gq_reporting_status_seen(serve->reporting);
 }
 
 static void follow_policy(void *arg)

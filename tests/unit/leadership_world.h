@@ -233,8 +233,12 @@ static size_t n_barriers;
 static char awaited[320];
 static int barrier_code; /* 1: answered later */
 
+/* Our own pod, as we left it last. */
+static bool labelled;
+
 void gq_routing_leave(struct gq_routing *routing)
 {
+	labelled = false;
 	(void)routing;
 	tell("unlabel", false);
 }
@@ -248,6 +252,7 @@ void gq_routing_rest(struct gq_routing *routing)
 void gq_routing_take(struct gq_routing *routing)
 {
 	(void)routing;
+	labelled = true;
 	tell("label", true);
 }
 
@@ -354,6 +359,7 @@ static inline int make(bool elect)
 	memset(&lease, 0, sizeof lease);
 	flush_at_once = first = may_lead = false;
 	barrier_code = 1;
+	labelled = false;
 	awaited[0] = story[0] = '\0';
 	app_clock_init(&app_time);
 	options.elect = elect;
@@ -421,7 +427,7 @@ static inline void end_policy(int code)
 /* The watch shows our pod as the barrier has left it. */
 static inline void show(bool in_list)
 {
-	gq_leadership_own_pod(leadership, "pod-a", "", awaited, false, in_list);
+	gq_leadership_own_pod(leadership, "pod-a", labelled ? "true" : "", awaited, false, in_list);
 	settle();
 }
 

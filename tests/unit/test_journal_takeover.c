@@ -468,11 +468,61 @@ static void test_no_memory_for_a_journal(void **state)
 	gq_ledger_free(ledger);
 }
 
+/* Two processes with one identity, begun in the same second: only one may believe that it leads. */
+static void test_two_of_one_name(void **state)
+{
+	struct side b;
+	struct answer one, two;
+
+	(void)state;
+	side_init(&b, "pod-a");
+	take_over(&a);
+	take_over(&b);
+	while (n_requests && strcmp(requests[0].method, "GET") == 0)
+		answer(0, END_OK); /* there is none, both are told */
+	settle(100 * MS);
+	assert_int_equal(a.taken_over, 1);
+	assert_int_equal(b.taken_over, 1);
+	assert_true(a.epoch != b.epoch);
+	open_grants(&a, true);
+	open_grants(&b, true);
+	settle(400 * MS);
+	struct side *old = a.epoch < b.epoch ? &a : &b, *new = old == &a ? &b : &a;
+	if (!old->fenced) {
+		ask(old, &two, "uid-old");
+		settle(100 * MS);
+		assert_failed(&two);
+	}
+	assert_int_equal(old->fenced, 1);
+	/* the other was no first one any more, so somebody may have granted before it */
+	settle(TTL_NS);
+	ask(new, &one, "uid-new");
+	settle(100 * MS);
+	assert_committed(&one);
+	assert_int_equal(new->fenced, 0);
+	side_done(&b);
+}
+
+/* Something was there: whoever wrote it may have granted, whatever else is missing. */
+static void test_first_ever_only_where_nothing_was_written(void **state)
+{
+	(void)state;
+	object_write("99", "pod-b", "7", "1", "", NULL);
+	take_over(&a);
+	settle(100 * MS);
+	open_grants(&a, true);
+	settle(100 * MS);
+	assert_false(grants(&a));
+	assert_int_equal(a.lost, 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    TEST(test_two_of_one_name),
+	    TEST(test_first_ever_only_where_nothing_was_written),
 	    TEST(test_whatever_is_found),
 	    TEST(test_the_first_leader_ever_holds_nothing),
 	    TEST(test_a_loss_outlives_who_found_it),

@@ -393,6 +393,36 @@ static void hands_over_early(void **state)
 
 /* Its time to live is over: what was stored until then must be in the ledger before anything is
  * granted. */
+/* A write of an earlier leader that comes late, or a person, has changed the label of our pod. */
+static void label_changed_by_others(void **state)
+{
+	(void)state;
+	reach(LEADING);
+	may_lead = true;
+	show(false);
+	pass_ms(100);
+	expect("");
+	labelled = false;
+	show(false);
+	pass_ms(60);
+	expect("label");
+	labelled = false;
+	show(false);
+	pass_ms(900); /* once a second */
+	expect("");
+	pass_ms(200);
+	expect("label");
+	show(false);
+	may_lead = false;
+	gq_leadership_fenced(leadership, "another wrote");
+	settle();
+	expect(ends[LEADING]);
+	labelled = true;
+	show(false);
+	pass_ms(1100);
+	expect("unlabel journal");
+}
+
 static void hold_over(void **state)
 {
 	(void)state;
@@ -512,6 +542,7 @@ int main(void)
 	    TEST(fenced_while_flushing),
 	    TEST(lease_lost_while_flushing),
 	    TEST(hands_over_early),
+	    TEST(label_changed_by_others),
 	    TEST(hold_over),
 	    TEST(threads),
 	};

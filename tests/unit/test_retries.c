@@ -53,6 +53,21 @@ static void old_ones_are_forgotten(void **state)
 	assert_int_equal(gq_retries_first(retries, "a", at(41)), at(40));
 }
 
+/* A burst that is told to come back every second: each has its own first call. */
+static void a_burst(void **state)
+{
+	char uid[32];
+
+	(void)state;
+	for (int s = 1; s < 10; s++) {
+		for (int i = 0; i < 100; i++) {
+			(void)snprintf(uid, sizeof uid, "uid-%d", i);
+			assert_int_equal(gq_retries_first(retries, uid, at(s)), at(1));
+			gq_retries_note(retries, uid, at(s));
+		}
+	}
+}
+
 /* However many there are, the newest is remembered and none is mistaken for another. */
 static void many(void **state)
 {
@@ -79,6 +94,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(the_first_counts, setup, teardown),
 	    cmocka_unit_test_setup_teardown(old_ones_are_forgotten, setup, teardown),
+	    cmocka_unit_test_setup_teardown(a_burst, setup, teardown),
 	    cmocka_unit_test_setup_teardown(many, setup, teardown),
 	};
 
