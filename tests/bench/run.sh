@@ -105,6 +105,7 @@ start_gpuquota() {
   gq_id=$started
   wait_for "$log" "every cache has synced" "$gq_id"
   gq_cpu_ms=$(cpu_ms "$gq_id")
+  wait_for "$log" " leads " "$gq_id" # it answers from then on
   end=$(date -d "$(sed -n 's/ .*every cache has synced.*//p' "$log")" +%s%3N)
   gq_sync_ms=$((end - begin))
   gq_port=$(sed -n 's/.*gpuquota serves.* port=\([0-9]*\).*/\1/p' "$log")

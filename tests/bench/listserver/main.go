@@ -320,6 +320,14 @@ func main() {
 	}
 	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods/{name}", all.get)
 	mux.HandleFunc("POST /bench/events", all.change)
+	const configMaps = "/api/v1/namespaces/gpuquota-system/configmaps"
+	kept := newOwn()
+	mux.HandleFunc("POST "+configMaps, kept.serve)
+	for _, method := range []string{"GET ", "PUT ", "PATCH "} {
+		mux.HandleFunc(method+configMaps+"/{name}", kept.serve)
+	}
+	// Events, and the mark on a pod that is not there.
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { status(w, http.StatusNotFound, "NotFound") })
 
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
