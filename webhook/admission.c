@@ -13,9 +13,10 @@
 /* The API server's own default, for callers that name none; and the longest it ever waits. */
 #define TIMEOUT_DEFAULT_NS (10 * GQ_NS_PER_S)
 #define TIMEOUT_MAX_NS (GQ_RETRIES_MAX_S * GQ_NS_PER_S)
-/* A 503 with Retry-After: 1 that comes later than so long before the deadline has the API server
- * wait in vain, and tell its user of nothing but the deadline. */
-#define LAST_WORD_NS (1500 * GQ_NS_PER_MS)
+/* A 503 with Retry-After: 1 that comes later than so long before the deadline may have the API
+ * server wait in vain, and tell its user of nothing but the deadline: a busy one is late with its
+ * next call. */
+#define LAST_WORD_NS (2500 * GQ_NS_PER_MS)
 /* An answer at the deadline is too late: the way to the API server takes time. */
 #define WAY_NS (250 * GQ_NS_PER_MS)
 #define ANSWER_MAX_BYTES (256u << 10)

@@ -329,7 +329,7 @@ static void the_last_word(void **state)
 	static const struct {
 		int64_t after_ms;
 		bool last;
-	} calls[] = {{0, false}, {4000, false}, {8400, false}, {8600, true}, {9900, true}};
+	} calls[] = {{0, false}, {4000, false}, {7400, false}, {7600, true}, {9900, true}};
 	int64_t begin_ns = world.clock.mono_ns;
 
 	(void)state;
