@@ -16,6 +16,7 @@ foreach(name
     journal_attempts
     journal_end
     journal_pace
+    journal_tally
     journal_takeover
     journal_text
     options
