@@ -119,7 +119,7 @@ static void stays_below_the_limit_of_files(void **state)
 	for (int i = 0; i < 4; i++)
 		peer[i] = peer_connect(server.port);
 	peer[4] = peer_connect_plain(server.port);
-	assert_in_range(turns_for_requests(&server, peer[0], 50), 50, 50 * 5);
+	assert_in_range(turns_for_requests(&server, peer[0], 50), 1, 50 * 5);
 	assert_int_equal(peer_server_stats(&server).connections_open, 4);
 	for (int i = 0; i < 5; i++)
 		peer_close(peer[i]);
