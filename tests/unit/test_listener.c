@@ -40,7 +40,7 @@ static void waits_quietly_at_the_maximum(void **state)
 	struct peer *waiting[10];
 	for (int i = 0; i < 10; i++)
 		waiting[i] = peer_connect_plain(server.port);
-	assert_in_range(turns_for_requests(&server, peer[0], 300), 300, 300 * 5);
+	assert_in_range(turns_for_requests(&server, peer[0], 300), 1, 300 * 5);
 	assert_int_equal(peer_server_stats(&server).connections_open, 3);
 	/* metrics have room of their own */
 	struct peer *metrics = peer_connect_plain(server.metrics_port);
