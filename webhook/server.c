@@ -283,9 +283,11 @@ int gq_server_run(struct gq_server *server, struct gq_err *err)
 		collect(server);
 		if (server->finished)
 			break;
-		atomic_fetch_add_explicit(&server->turns, 1, memory_order_relaxed);
 		if (lws_service(server->context, 0) < 0)
 			code = gq_fail(err, GQ_EIO, "the event loop failed");
+		/* before the answer to anything read in it goes out, so who has one finds it
+		 * counted */
+		atomic_fetch_add_explicit(&server->turns, 1, memory_order_relaxed);
 	}
 	gq_work_stop(server->shared.work);
 	lws_start_foreach_dll(struct lws_dll2 *, at, server->connections.head)

@@ -523,6 +523,17 @@ void peer_expect(struct peer *peer, int status, const char *body)
 	free(answer.body);
 }
 
+uint64_t peer_turns(const struct peer_server *server, struct peer *peer, unsigned count)
+{
+	uint64_t before = peer_server_stats(server).loop_turns_total;
+
+	for (unsigned i = 0; i < count; i++) {
+		peer_post(peer, "/echo", 3);
+		peer_expect(peer, 200, "bbb");
+	}
+	return peer_server_stats(server).loop_turns_total - before;
+}
+
 void peer_expect_end(struct peer *peer)
 {
 	assert_int_equal(peer->in_len, 0);

@@ -91,6 +91,9 @@ void peer_post(struct peer *peer, const char *path, size_t len);
 void peer_read(struct peer *peer, struct peer_answer *ret_answer);
 /* Reads an answer and checks it. body may be NULL. */
 void peer_expect(struct peer *peer, int status, const char *body);
+/* Posts count requests, each answered before the next, and says how often the server's loop went
+ * round for them. */
+uint64_t peer_turns(const struct peer_server *server, struct peer *peer, unsigned count);
 /* Reads until the server closes; more bytes fail the test. */
 void peer_expect_end(struct peer *peer);
 void peer_close(struct peer *peer);
