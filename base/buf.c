@@ -128,6 +128,21 @@ int gq_buf_json_string(struct gq_buf *buf, const char *text, size_t len)
 	return gq_buf_putc(buf, '"');
 }
 
+int gq_buf_url_escape(struct gq_buf *buf, const char *text)
+{
+	static const char hex[] = "0123456789ABCDEF";
+
+	for (; *text; text++) {
+		unsigned char c = (unsigned char)*text;
+		if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+		    strchr("-._~", c))
+			gq_buf_putc(buf, (char)c);
+		else
+			gq_buf_append(buf, (char[]){'%', hex[c >> 4], hex[c & 15]}, 3);
+	}
+	return buf->code;
+}
+
 char *gq_buf_steal(struct gq_buf *buf)
 {
 	if (buf->code) {

@@ -43,6 +43,9 @@ int gq_buf_reserve(struct gq_buf *buf, size_t len);
 /* Appends text as a JSON string with its quotes; invalid UTF-8 becomes U+FFFD. */
 int gq_buf_json_string(struct gq_buf *buf, const char *text, size_t len);
 
+/* Appends text for a part of a URL: all but the unreserved characters of RFC 3986 become %XX. */
+int gq_buf_url_escape(struct gq_buf *buf, const char *text);
+
 /* Hands the data to the caller (free()) and leaves an empty buffer; NULL after a failure or when
  * nothing was ever appended. */
 char *gq_buf_steal(struct gq_buf *buf);

@@ -378,20 +378,6 @@ static int page_read(struct gq_recounter *r, const struct gq_api_response *respo
 
 static void on_page(void *arg, const struct gq_api_response *response);
 
-/* Everything but what RFC 3986 leaves as it is. */
-static void put_escaped(struct gq_buf *out, const char *text)
-{
-	for (; *text; text++) {
-		unsigned char c = (unsigned char)*text;
-		if ((c | 32) >= 'a' && (c | 32) <= 'z')
-			gq_buf_append(out, text, 1);
-		else if ((c >= '0' && c <= '9') || (c && strchr("-._~", c)))
-			gq_buf_append(out, text, 1);
-		else
-			gq_buf_printf(out, "%%%02X", c);
-	}
-}
-
 static int page_ask(struct gq_recounter *r, const char *token, struct gq_err *err)
 {
 	struct gq_buf path GQ_BUF_CLEANUP = GQ_BUF_INIT(3 * CONTINUE_MAX_BYTES + 256);
@@ -402,7 +388,7 @@ static int page_ask(struct gq_recounter *r, const char *token, struct gq_err *er
 	gq_buf_printf(&path, "/api/v1/pods?limit=%d", PAGE_PODS);
 	if (token) {
 		gq_buf_puts(&path, "&continue=");
-		put_escaped(&path, token);
+		gq_buf_url_escape(&path, token);
 	}
 	if (path.code)
 		return gq_fail(err, path.code, "out of memory for a list of pods");

@@ -89,22 +89,10 @@ int64_t gq_reflector_deadline(const struct gq_reflector *r)
 
 static void query(struct gq_buf *path, const char *key, const char *value)
 {
-	static const char hex[] = "0123456789ABCDEF";
-
 	gq_buf_putc(path, strchr(path->data, '?') ? '&' : '?');
 	gq_buf_puts(path, key);
 	gq_buf_putc(path, '=');
-	for (; *value; value++) {
-		unsigned char c = (unsigned char)*value;
-		if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-		    strchr("-._~", c)) {
-			gq_buf_putc(path, (char)c);
-			continue;
-		}
-		gq_buf_putc(path, '%');
-		gq_buf_putc(path, hex[c >> 4]);
-		gq_buf_putc(path, hex[c & 15]);
-	}
+	gq_buf_url_escape(path, value);
 }
 
 static void query_number(struct gq_buf *path, const char *key, uint64_t value)

@@ -98,6 +98,26 @@ static void test_json_string(void **state)
 	}
 }
 
+static void test_url_escape(void **state)
+{
+	static const char plain[] = "azAZ09-._~";
+	struct gq_buf b GQ_BUF_CLEANUP = GQ_BUF_INIT(64);
+
+	(void)state;
+	assert_int_equal(gq_buf_url_escape(&b, ""), 0);
+	assert_int_equal(b.len, 0);
+	assert_int_equal(gq_buf_url_escape(&b, plain), 0);
+	assert_string_equal(b.data, plain);
+	gq_buf_reset(&b);
+	assert_int_equal(gq_buf_url_escape(&b, "a=b&c d/%+@[`{\x01\x7f\xff"), 0);
+	assert_string_equal(b.data, "a%3Db%26c%20d%2F%25%2B%40%5B%60%7B%01%7F%FF");
+	gq_buf_reset(&b);
+	/* a character is escaped as a whole, or not at all */
+	b.max = 4;
+	assert_int_equal(gq_buf_url_escape(&b, "ab="), GQ_ETOOBIG);
+	assert_string_equal(b.data, "ab");
+}
+
 static void test_steal(void **state)
 {
 	struct gq_buf b GQ_BUF_CLEANUP = GQ_BUF_INIT(10);
@@ -135,9 +155,9 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_append),        cmocka_unit_test(test_cap),
-	    cmocka_unit_test(test_json_string),   cmocka_unit_test(test_steal),
-	    cmocka_unit_test(test_out_of_memory),
+	    cmocka_unit_test(test_append),      cmocka_unit_test(test_cap),
+	    cmocka_unit_test(test_json_string), cmocka_unit_test(test_steal),
+	    cmocka_unit_test(test_url_escape),  cmocka_unit_test(test_out_of_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
