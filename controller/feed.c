@@ -5,8 +5,6 @@
 
 #include "quota/field.h"
 
-GQ_DEFINE_CLEANUP(cleanup_json, struct json_object, (void)json_object_put);
-
 static int64_t now(const struct gq_feed *feed)
 {
 	return gq_clock_mono_ns(feed->clock);
@@ -33,7 +31,7 @@ static bool list_event(const struct gq_feed *feed, enum gq_collection collection
 static int deleted_id(const struct gq_event *event, const char *key, struct json_object **ret_root,
 		      const char **ret_id, struct gq_err *err)
 {
-	struct json_object *root GQ_CLEANUP(cleanup_json) = NULL;
+	struct json_object *root GQ_CLEANUP(gq_cleanup_json) = NULL;
 	struct gq_field top = {0}, metadata;
 	const char *id;
 	int code = gq_field_parse(event->json, event->len, &root, err);
@@ -57,9 +55,9 @@ static int deleted_id(const struct gq_event *event, const char *key, struct json
  * kind, as if it might go anywhere that its node selector allows. */
 static int decode_less(const char *json, size_t len, struct gq_pod **ret_pod)
 {
-	struct json_object *root GQ_CLEANUP(cleanup_json) = NULL;
+	struct json_object *root GQ_CLEANUP(gq_cleanup_json) = NULL;
 	struct json_object *metadata = NULL, *spec = NULL;
-	struct json_object *anywhere GQ_CLEANUP(cleanup_json) =
+	struct json_object *anywhere GQ_CLEANUP(gq_cleanup_json) =
 	    json_tokener_parse("[{\"operator\":\"Exists\"}]");
 	int code = gq_field_parse(json, len, &root, NULL);
 
@@ -117,7 +115,7 @@ static int pod_exists(const struct gq_feed *feed, const struct gq_event *event, 
 static int tell_own_pod(const struct gq_feed *feed, const struct gq_event *event,
 			struct gq_err *err)
 {
-	struct json_object *root GQ_CLEANUP(cleanup_json) = NULL;
+	struct json_object *root GQ_CLEANUP(gq_cleanup_json) = NULL;
 	struct gq_field top = {0}, metadata, labels, annotations;
 	const char *namespace_, *name, *leader, *barrier;
 	int code = gq_field_parse(event->json, event->len, &root, err);
@@ -146,7 +144,7 @@ static int tell_own_pod(const struct gq_feed *feed, const struct gq_event *event
 
 static int pod_gone(const struct gq_feed *feed, const struct gq_event *event, struct gq_err *err)
 {
-	struct json_object *root GQ_CLEANUP(cleanup_json) = NULL;
+	struct json_object *root GQ_CLEANUP(gq_cleanup_json) = NULL;
 	const char *uid;
 	int code = deleted_id(event, "uid", &root, &uid, err);
 
@@ -180,7 +178,7 @@ int gq_feed_nodes(void *arg, const struct gq_event *event, struct gq_err *err)
 {
 	const struct gq_feed *feed = arg;
 	struct gq_node *node GQ_CLEANUP(gq_cleanup_node) = NULL;
-	struct json_object *root GQ_CLEANUP(cleanup_json) = NULL;
+	struct json_object *root GQ_CLEANUP(gq_cleanup_json) = NULL;
 	const char *name;
 	int code;
 
@@ -200,7 +198,7 @@ int gq_feed_namespaces(void *arg, const struct gq_event *event, struct gq_err *e
 {
 	const struct gq_feed *feed = arg;
 	struct gq_namespace *ns GQ_CLEANUP(gq_cleanup_namespace) = NULL;
-	struct json_object *root GQ_CLEANUP(cleanup_json) = NULL;
+	struct json_object *root GQ_CLEANUP(gq_cleanup_json) = NULL;
 	const char *name;
 	int code;
 

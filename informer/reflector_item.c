@@ -1,13 +1,12 @@
 #include <json-c/json.h>
 #include <string.h>
 
+#include "base/json_object.h"
 #include "informer/reflector_internal.h"
 
 #define MARKER "k8s.io/initial-events-end"
 
 const struct gq_json_keep gq_reflector_keep_marker[] = {{MARKER, NULL}, GQ_JSON_KEEP_END};
-
-GQ_DEFINE_CLEANUP(cleanup_json, struct json_object, (void)json_object_put);
 
 void gq_reflector_problem(struct gq_reflector *r, const struct gq_err *why)
 {
@@ -75,7 +74,7 @@ int gq_reflector_listed(struct gq_reflector *r, const char *version, struct gq_e
 
 static bool is_marker(const struct gq_json_item *item)
 {
-	GQ_CLEANUP(cleanup_json) struct json_object *root = json_tokener_parse(item->json);
+	GQ_CLEANUP(gq_cleanup_json) struct json_object *root = json_tokener_parse(item->json);
 	struct json_object *metadata = NULL, *annotations = NULL, *value = NULL;
 
 	return json_object_is_type(root, json_type_object) &&

@@ -3,6 +3,7 @@
 #include <json-c/json.h>
 #include <string.h>
 
+#include "base/json_object.h"
 #include "base/utf8.h"
 
 enum { PRUNED_MAX_BYTES = 64 << 10, RETRY_AFTER_MAX_S = 300 };
@@ -13,8 +14,6 @@ static const struct gq_json_keep keep_details[] = {
 const struct gq_json_keep gq_api_status_keep[] = {
     {"kind", NULL},  {"code", NULL}, {"reason", NULL}, {"message", NULL}, {"details", keep_details},
     GQ_JSON_KEEP_END};
-
-GQ_DEFINE_CLEANUP(cleanup_json, struct json_object, (void)json_object_put);
 
 static void copy_text(struct json_object *from, const char *key, char *to, size_t size)
 {
@@ -66,7 +65,7 @@ bool gq_api_status_parse(const char *json, size_t len, struct gq_api_status *ret
 	*ret = (struct gq_api_status){0};
 	if (gq_json_prune(json, len, gq_api_status_keep, &pruned, NULL) || !pruned.data)
 		return false;
-	GQ_CLEANUP(cleanup_json) struct json_object *root = json_tokener_parse(pruned.data);
+	GQ_CLEANUP(gq_cleanup_json) struct json_object *root = json_tokener_parse(pruned.data);
 	if (!json_object_is_type(root, json_type_object) ||
 	    !json_object_object_get_ex(root, "kind", &kind) ||
 	    !json_object_is_type(kind, json_type_string) ||

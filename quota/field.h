@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/json_object.h"
 #include "quota/arena.h"
 #include "quota/object.h"
 
@@ -77,10 +78,5 @@ bool gq_taint_is_passing(const char *key);
 /* An arena allocation as an error code. */
 #define GQ_TAKE(err, pointer, allocation)                                                          \
 	(((pointer) = (allocation)) ? 0 : gq_fail(err, GQ_ENOMEM, "out of memory"))
-
-static inline void gq_cleanup_json(struct json_object **root)
-{
-	json_object_put(*root);
-}
 
 #endif
