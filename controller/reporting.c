@@ -137,7 +137,6 @@ static int gather(void *arg, struct gq_status_facts *ret_facts, struct gq_err *e
 {
 	struct gq_reporting *reporting = arg;
 	const struct gq_reporting_options *options = &reporting->options;
-	struct gq_leadership_status leadership;
 	struct gq_journal_stats journal;
 	int64_t now_s = gq_clock_wall_s(options->clock);
 	int code = gq_ledger_usage(options->ledger, gq_clock_mono_ns(options->clock), now_s,
@@ -148,7 +147,6 @@ static int gather(void *arg, struct gq_status_facts *ret_facts, struct gq_err *e
 	if (code)
 		return code;
 	gq_policy_source_status(options->policy, &ret_facts->policy);
-	gq_leadership_status(options->leadership, &leadership);
 	gq_journal_stats(options->journal, &journal);
 	ret_facts->journal_held = journal.held || journal.problem[0];
 	(void)snprintf(ret_facts->journal_problem, sizeof ret_facts->journal_problem, "%s",

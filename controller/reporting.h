@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "controller/event_notes.h"
 #include "controller/journal.h"
-#include "controller/leadership.h"
 #include "controller/policy_source.h"
 #include "controller/recount.h"
 #include "controller/status.h"
@@ -25,7 +24,6 @@ struct gq_reporting_options {
 	struct gq_api *api;
 	const struct gq_clock *clock;
 	struct gq_policy_source *policy;
-	struct gq_leadership *leadership;
 	struct gq_journal *journal;
 	const struct gq_event_notes *notes;
 	const char *namespace_;

@@ -382,7 +382,6 @@ static int make_telling_parts(struct serve *serve, struct gq_err *err)
 							    .api = serve->api,
 							    .clock = &gq_clock_real,
 							    .policy = serve->policy,
-							    .leadership = serve->leadership,
 							    .journal = serve->journal,
 							    .notes = &serve->notes,
 							    .namespace_ = serve->options.namespace_,

@@ -126,13 +126,6 @@ void gq_journal_stats(struct gq_journal *journal, struct gq_journal_stats *ret_s
 	*ret_stats = (struct gq_journal_stats){.held = true, .epoch = 7, .problem = "forbidden"};
 }
 
-void gq_leadership_status(struct gq_leadership *leadership, struct gq_leadership_status *ret_status)
-{
-	(void)leadership;
-	*ret_status =
-	    (struct gq_leadership_status){.leads = true, .epoch = 7, .holder = "somebody"};
-}
-
 void gq_policy_source_status(struct gq_policy_source *source, struct gq_policy_status *ret_status)
 {
 	(void)source;
