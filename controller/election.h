@@ -20,6 +20,8 @@
  * Source: client-go, tools/leaderelection; coordination/v1. */
 struct gq_election;
 
+#define GQ_LEASE_NAME "gpuquota" /* of the Lease that the replicas share */
+
 struct gq_election_options {
 	const char *namespace_; /* of the Lease */
 	const char *name;

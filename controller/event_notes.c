@@ -3,14 +3,13 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "controller/election.h"
+#include "controller/journal_text.h"
 #include "controller/policy_source.h"
 #include "quota/message.h"
 
 #define TEXT_MAX_BYTES (16u << 10) /* before it is cut for the Event */
 #define PODS_NAMED 5
-
-#define JOURNAL "gpuquota-journal"
-#define LEASE "gpuquota"
 
 /* An owner reference has one, but the charge does not keep it. */
 static const char *api_version_of(const char *kind)
@@ -212,7 +211,7 @@ static struct gq_event_about lease(const struct gq_event_notes *notes)
 	return (struct gq_event_about){.api_version = "coordination.k8s.io/v1",
 				       .kind = "Lease",
 				       .namespace_ = notes->namespace_,
-				       .name = LEASE,
+				       .name = GQ_LEASE_NAME,
 				       .uid = ""};
 }
 
@@ -290,7 +289,7 @@ void gq_note_journal_lost(const struct gq_event_notes *notes, const char *how, i
 		      "for %lld s, until no grant that is missing in it can matter.",
 		      how, (long long)pause_s);
 	note_text(notes,
-		  (struct gq_event_note){.regarding = config_map(notes, JOURNAL),
+		  (struct gq_event_note){.regarding = config_map(notes, GQ_JOURNAL_NAME),
 					 .warning = true,
 					 .reason = "JournalLost",
 					 .action = "Rewrite"},

@@ -12,7 +12,6 @@
 #include "controller/election.h"
 #include "controller/trace.h"
 
-#define LEASE_NAME "gpuquota"
 #define TICK_NS (50 * GQ_NS_PER_MS)
 #define POLICY_RETRY_NS (500 * GQ_NS_PER_MS)
 /* Fenced while the Lease is ours: whoever wrote the journal gets a moment to say who he is. */
@@ -120,7 +119,7 @@ int gq_leadership_new(const struct gq_leadership_options *options,
 	else if (options->elect)
 		code = gq_election_new(
 		    &(struct gq_election_options){.namespace_ = options->namespace_,
-						  .name = LEASE_NAME,
+						  .name = GQ_LEASE_NAME,
 						  .identity = options->identity,
 						  .seed = (uint64_t)now(leadership)},
 		    &leadership->election, err);
