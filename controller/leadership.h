@@ -15,10 +15,8 @@
  *   elected -> the journal is taken over (which fences whoever led before) -> the accepted policy
  * is read -> the barrier: every pod that was stored before the fence is in the ledger -> leads
  *
- * The barrier is an annotation on our own pod that our own watch of pods delivers, since events of
- * one collection come in their order; without a pod of our own, or without that event within two
- * seconds, a full list that began after the fence. Everything runs on the API client's thread; what
- * the informer tells is handed over. */
+ * The barrier: controller/barrier.h. Everything runs on the API client's thread; what the informer
+ * tells is handed over. */
 struct gq_leadership;
 
 /* Callbacks are called on the client's thread, with no lock held. */
