@@ -6,12 +6,12 @@
 #include "quota/field.h"
 
 static const struct gq_json_keep metadata_keep[] = {
-    {"resourceVersion", NULL}, {"labels", NULL}, {"annotations", NULL}, {0}};
+    {"resourceVersion", NULL}, {"labels", NULL}, {"annotations", NULL}, GQ_JSON_KEEP_END};
 static const struct gq_json_keep data_keep[] = {
     {"format", NULL}, {"holder", NULL},       {"instance", NULL}, {"epoch", NULL},
-    {"seq", NULL},    {"reservations", NULL}, {"held", NULL},     {0}};
+    {"seq", NULL},    {"reservations", NULL}, {"held", NULL},     GQ_JSON_KEEP_END};
 const struct gq_json_keep gq_journal_keep[] = {
-    {"metadata", metadata_keep}, {"data", data_keep}, {0}};
+    {"metadata", metadata_keep}, {"data", data_keep}, GQ_JSON_KEEP_END};
 
 static void print_string(struct gq_buf *out, const char *key, const char *value, size_t len)
 {

@@ -268,9 +268,12 @@ static void recount_if_due(struct gq_reporting *reporting, int64_t now_ns)
 	gq_lock_release(&reporting->lock);
 }
 
-static const struct gq_json_keep annotations_keep[] = {{GQ_STATUS_REQUEST_ANNOTATION, NULL}, {0}};
-static const struct gq_json_keep metadata_keep[] = {{"annotations", annotations_keep}, {0}};
-const struct gq_json_keep gq_reporting_status_keep[] = {{"metadata", metadata_keep}, {0}};
+static const struct gq_json_keep annotations_keep[] = {{GQ_STATUS_REQUEST_ANNOTATION, NULL},
+						       GQ_JSON_KEEP_END};
+static const struct gq_json_keep metadata_keep[] = {{"annotations", annotations_keep},
+						    GQ_JSON_KEEP_END};
+const struct gq_json_keep gq_reporting_status_keep[] = {{"metadata", metadata_keep},
+							GQ_JSON_KEEP_END};
 
 int gq_reporting_status_event(void *arg, const struct gq_event *event, struct gq_err *err)
 {

@@ -155,7 +155,7 @@ static void request_end(struct gq_status_writer *writer, int code, const char *p
 }
 
 /* Of the answer only its success counts. */
-static const struct gq_json_keep keep_nothing[] = {{"kind", NULL}, {0}};
+static const struct gq_json_keep keep_nothing[] = {{"kind", NULL}, GQ_JSON_KEEP_END};
 
 static void on_done(void *arg, const struct gq_api_response *response);
 

@@ -118,8 +118,9 @@ static int explain(const struct usage *usage, int code, const char *role, struct
 /* The page in the ConfigMap. */
 static int read_status(const struct usage *usage, struct gq_buf *out, struct gq_err *err)
 {
-	static const struct gq_json_keep data_keep[] = {{GQ_STATUS_JSON_KEY, NULL}, {0}};
-	static const struct gq_json_keep keep[] = {{"data", data_keep}, {0}};
+	static const struct gq_json_keep data_keep[] = {{GQ_STATUS_JSON_KEY, NULL},
+							GQ_JSON_KEEP_END};
+	static const struct gq_json_keep keep[] = {{"data", data_keep}, GQ_JSON_KEEP_END};
 	struct gq_buf object GQ_BUF_CLEANUP = GQ_BUF_INIT(ANSWER_MAX_BYTES);
 	struct json_object *root GQ_CLEANUP(gq_cleanup_json) = NULL;
 	char path[512];

@@ -15,10 +15,11 @@
 #define OBJECT_KEYS_MAX 16
 
 /* The policy ConfigMap and a Binding are told apart from a Pod by keys that a Pod has not. */
-static const struct gq_json_keep data_keep[] = {{"policy.yaml", NULL}, {0}};
-static const struct gq_json_keep target_keep[] = {{"kind", NULL}, {"name", NULL}, {0}};
-static const struct gq_json_keep resource_keep[] = {{"group", NULL}, {"resource", NULL}, {0}};
-static const struct gq_json_keep user_keep[] = {{"username", NULL}, {0}};
+static const struct gq_json_keep data_keep[] = {{"policy.yaml", NULL}, GQ_JSON_KEEP_END};
+static const struct gq_json_keep target_keep[] = {{"kind", NULL}, {"name", NULL}, GQ_JSON_KEEP_END};
+static const struct gq_json_keep resource_keep[] = {
+    {"group", NULL}, {"resource", NULL}, GQ_JSON_KEEP_END};
+static const struct gq_json_keep user_keep[] = {{"username", NULL}, GQ_JSON_KEEP_END};
 
 static struct gq_json_keep object_keep[OBJECT_KEYS_MAX];
 static const struct gq_json_keep request_keep[] = {
@@ -26,9 +27,9 @@ static const struct gq_json_keep request_keep[] = {
     {"subResource", NULL},   {"name", NULL},
     {"namespace", NULL},     {"operation", NULL},
     {"userInfo", user_keep}, {"dryRun", NULL},
-    {"object", object_keep}, {0}};
+    {"object", object_keep}, GQ_JSON_KEEP_END};
 static const struct gq_json_keep review_keep[] = {
-    {"apiVersion", NULL}, {"kind", NULL}, {"request", request_keep}, {0}};
+    {"apiVersion", NULL}, {"kind", NULL}, {"request", request_keep}, GQ_JSON_KEEP_END};
 
 static pthread_once_t keep_once = PTHREAD_ONCE_INIT;
 
