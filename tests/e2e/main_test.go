@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"gpuquota.io/tests/controlplane"
+	"gpuquota.io/tests/install"
 )
 
 var (
@@ -37,15 +38,8 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	if programBin = os.Getenv("GPUQUOTA_BIN"); programBin == "" {
-		programBin = filepath.Join(repository, "build/release/gpuquota")
-	}
-	if programBin, err = filepath.Abs(programBin); err != nil {
+	if programBin, err = install.Program(repository); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	if _, err := os.Stat(programBin); err != nil {
-		fmt.Fprintf(os.Stderr, "no program to test: %v (build it, or set GPUQUOTA_BIN)\n", err)
 		return 1
 	}
 	// Tests wait for other processes most of the time, so more of them than processors fit.

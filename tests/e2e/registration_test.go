@@ -1,13 +1,9 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -17,51 +13,20 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/yaml"
-	clientscheme "k8s.io/client-go/kubernetes/scheme"
+
+	"gpuquota.io/tests/install"
 )
 
-// systemNamespace is what manifests/ call the namespace of the program.
-const systemNamespace = "gpuquota-system"
+const systemNamespace = install.Namespace
 
-func manifestDir() string {
-	if dir := os.Getenv("GPUQUOTA_MANIFESTS"); dir != "" {
-		return dir
-	}
-	return filepath.Join(repository, "manifests")
-}
+func manifestDir() string { return install.ManifestDir(repository) }
 
 // manifests reads all objects of manifests/, moved to the given namespace.
 func (s *scope) manifests(namespace string) []runtime.Object {
 	s.Helper()
-	files, err := filepath.Glob(filepath.Join(manifestDir(), "*.yaml"))
-	if err != nil || len(files) == 0 {
-		s.Fatalf("no manifests in %s: %v", manifestDir(), err)
-	}
-	var objects []runtime.Object
-	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			s.Fatal(err)
-		}
-		content = bytes.ReplaceAll(content, []byte(systemNamespace), []byte(namespace))
-		decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
-		for {
-			var raw runtime.RawExtension
-			if err := decoder.Decode(&raw); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				s.Fatalf("%s: %v", file, err)
-			}
-			if text := bytes.TrimSpace(raw.Raw); len(text) == 0 || bytes.Equal(text, []byte("null")) {
-				continue
-			}
-			object, _, err := clientscheme.Codecs.UniversalDeserializer().Decode(raw.Raw, nil, nil)
-			if err != nil {
-				s.Fatalf("%s: %v", file, err)
-			}
-			objects = append(objects, object)
-		}
+	objects, err := install.Manifests(manifestDir(), namespace)
+	if err != nil {
+		s.Fatal(err)
 	}
 	return objects
 }

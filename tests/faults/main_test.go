@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"gpuquota.io/tests/install"
 )
 
 var (
@@ -94,15 +96,8 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	if programBin = os.Getenv("GPUQUOTA_BIN"); programBin == "" {
-		programBin = filepath.Join(repository, "build/release/gpuquota")
-	}
-	if programBin, err = filepath.Abs(programBin); err != nil {
+	if programBin, err = install.Program(repository); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	if _, err := os.Stat(programBin); err != nil {
-		fmt.Fprintf(os.Stderr, "no program to test: %v (build it, or set GPUQUOTA_BIN)\n", err)
 		return 1
 	}
 	if err := makeBridge(); err != nil {

@@ -18,11 +18,12 @@ import (
 
 	"gpuquota.io/tests/apiproxy"
 	"gpuquota.io/tests/controlplane"
+	"gpuquota.io/tests/install"
 )
 
 const (
-	webhookPort = 9443
-	metricsPort = 9402
+	webhookPort = install.WebhookPort
+	metricsPort = install.MetricsPort
 )
 
 // replica is one process of gpuquota with its pod, its network namespace and its way to the API
@@ -96,7 +97,9 @@ func (w *world) newReplica(index int, leads bool) *replica {
 		programName, r.proxy.URL); err != nil {
 		w.Fatal(err)
 	}
-	w.createStandIn(r.name, r.network.address, leads)
+	if err := (install.StandIn{Name: r.name, Address: r.network.address, Node: standInNode, Leads: leads}).Create(w.Context(), w.client); err != nil {
+		w.Fatal(err)
+	}
 	r.args = append(r.network.argv(), programBin, "serve",
 		"--kubeconfig", file(".kubeconfig"),
 		"--namespace", systemNamespace,

@@ -1,12 +1,10 @@
 package faults
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,17 +19,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes"
-	clientscheme "k8s.io/client-go/kubernetes/scheme"
 
 	"gpuquota.io/tests/controlplane"
+	"gpuquota.io/tests/install"
 )
 
 const (
-	systemNamespace = "gpuquota-system"
-	programName     = "gpuquota"
+	systemNamespace = install.Namespace
+	programName     = install.Name
 	journalName     = "gpuquota-journal"
 	policyName      = "gpuquota-policy"
 	policyKey       = "policy.yaml"
@@ -130,40 +126,12 @@ func (w *world) within(limit time.Duration, what string, f func() error) {
 	}
 }
 
-// manifests reads all objects of manifests/, in the order of their files.
+// manifests reads all objects of manifests/.
 func (w *world) manifests() []runtime.Object {
 	w.Helper()
-	dir := os.Getenv("GPUQUOTA_MANIFESTS")
-	if dir == "" {
-		dir = filepath.Join(repository, "manifests")
-	}
-	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
-	if err != nil || len(files) == 0 {
-		w.Fatalf("no manifests in %s: %v", dir, err)
-	}
-	var objects []runtime.Object
-	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			w.Fatal(err)
-		}
-		decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
-		for {
-			var raw runtime.RawExtension
-			if err := decoder.Decode(&raw); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				w.Fatalf("%s: %v", file, err)
-			}
-			if text := bytes.TrimSpace(raw.Raw); len(text) == 0 || bytes.Equal(text, []byte("null")) {
-				continue
-			}
-			object, _, err := clientscheme.Codecs.UniversalDeserializer().Decode(raw.Raw, nil, nil)
-			if err != nil {
-				w.Fatalf("%s: %v", file, err)
-			}
-			objects = append(objects, object)
-		}
+	objects, err := install.Manifests(install.ManifestDir(repository), systemNamespace)
+	if err != nil {
+		w.Fatal(err)
 	}
 	return objects
 }
@@ -339,39 +307,5 @@ func (w *world) createStandInNode(ctx context.Context) {
 	}, metav1.CreateOptions{})
 	if err != nil {
 		w.Fatalf("node of the stand-in pods: %v", err)
-	}
-}
-
-// createStandIn makes the pod that stands for a process and is ready at its address.
-func (w *world) createStandIn(name, address string, leads bool) {
-	w.Helper()
-	no, yes := false, true
-	labels := map[string]string{"app.kubernetes.io/name": programName}
-	if leads {
-		labels[leaderLabel] = "true"
-	}
-	pods := w.client.CoreV1().Pods(systemNamespace)
-	_, err := pods.Create(w.Context(), &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
-		Spec: corev1.PodSpec{
-			NodeName:           standInNode,
-			ServiceAccountName: programName,
-			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes,
-				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
-			Containers: []corev1.Container{{Name: programName, Image: "none",
-				Ports: []corev1.ContainerPort{
-					{Name: "webhook", ContainerPort: webhookPort}, {Name: "metrics", ContainerPort: metricsPort}},
-				SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: &no,
-					Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
-			}},
-		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		w.Fatalf("stand-in pod %s: %v", name, err)
-	}
-	patch := fmt.Sprintf(`{"status":{"phase":"Running","podIP":%q,"podIPs":[{"ip":%q}],
-		"conditions":[{"type":"Ready","status":"True"},{"type":"ContainersReady","status":"True"}]}}`, address, address)
-	if _, err := pods.Patch(w.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
-		w.Fatalf("stand-in pod %s: %v", name, err)
 	}
 }

@@ -16,20 +16,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"gpuquota.io/tests/controlplane"
+	"gpuquota.io/tests/install"
 )
 
 const (
-	systemNamespace = "gpuquota-system"
-	programName     = "gpuquota"
+	systemNamespace = install.Namespace
+	programName     = install.Name
 	policyName      = "gpuquota-policy"
-	webhookPort     = 9443
-	metricsPort     = 9402
+	webhookPort     = install.WebhookPort
+	metricsPort     = install.MetricsPort
 	// apiAddress and those of the replicas are addresses of this network namespace: EndpointSlices
 	// take no loopback address.
 	apiAddress = "10.98.0.1"
@@ -306,30 +306,7 @@ func (r *replica) prepare(ctx context.Context, program string) error {
 
 // createStandIn makes the pod that stands for the process and is ready at its address.
 func (r *replica) createStandIn(ctx context.Context) error {
-	no, yes := false, true
-	pods := r.client.CoreV1().Pods(systemNamespace)
-	_, err := pods.Create(ctx, &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: r.name, Labels: map[string]string{"app.kubernetes.io/name": programName}},
-		Spec: corev1.PodSpec{
-			NodeName:           nodeName,
-			ServiceAccountName: programName,
-			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes,
-				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
-			Containers: []corev1.Container{{Name: programName, Image: "none",
-				Ports: []corev1.ContainerPort{
-					{Name: "webhook", ContainerPort: webhookPort}, {Name: "metrics", ContainerPort: metricsPort}},
-				SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: &no,
-					Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
-			}},
-		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		return fmt.Errorf("stand-in pod %s: %w", r.name, err)
-	}
-	patch := fmt.Sprintf(`{"status":{"phase":"Running","podIP":%q,"podIPs":[{"ip":%q}],
-		"conditions":[{"type":"Ready","status":"True"},{"type":"ContainersReady","status":"True"}]}}`, r.address, r.address)
-	_, err = pods.Patch(ctx, r.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
-	return err
+	return install.StandIn{Name: r.name, Address: r.address, Node: nodeName}.Create(ctx, r.client)
 }
 
 // replaceStandIn makes another pod of that name, once the one that is being deleted is gone.
