@@ -124,13 +124,14 @@ static int64_t most_shares(const struct gq_parts *parts, const struct gq_pod *po
 static bool check_pod_limit_rule(const struct view *view, const struct gq_pod *pod,
 				 const struct gq_parts *parts, struct gq_verdict *verdict)
 {
-	const struct gq_pod_limit_rule *rule = &view->policy->pod_limit;
+	const struct gq_rule *rule = &view->policy->rules.by[GQ_RULE_POD_LIMIT];
+	int64_t most = view->policy->rules.pod_limit.shares;
 	int64_t asks = most_shares(parts, pod);
 
-	if (rule->mode == GQ_MODE_DISABLED || asks <= rule->shares ||
+	if (rule->mode == GQ_MODE_DISABLED || asks <= most ||
 	    name_in(rule->exempt_namespaces, rule->n_exempt_namespaces, pod->namespace_))
 		return false;
-	gq_explain_pod_limit(&verdict->message, NULL, rule->shares, asks);
+	gq_explain_pod_limit(&verdict->message, NULL, most, asks);
 	return gq_verdict_refuse(verdict, rule->mode, GQ_REASON_POD_LIMIT);
 }
 
@@ -140,8 +141,8 @@ static bool check_pod_limits(const struct view *view, const struct gq_pod *pod,
 	const struct gq_tenant *tenant = &view->policy->tenants[view->assign.tenant];
 	int64_t asks = most_shares(parts, pod);
 
-	if (asks > tenant->pod_limit_shares) {
-		gq_explain_pod_limit(&verdict->message, tenant->name, tenant->pod_limit_shares,
+	if (asks > tenant->pod_limit.shares) {
+		gq_explain_pod_limit(&verdict->message, tenant->name, tenant->pod_limit.shares,
 				     asks);
 		if (gq_verdict_refuse(verdict, tenant->mode, GQ_REASON_POD_LIMIT))
 			return true;

@@ -10,6 +10,7 @@
 #include "quota/amount.h"
 #include "quota/class.h"
 #include "quota/object.h"
+#include "quota/rule.h"
 
 /* The policy: parsed, checked and immutable; counted, shared between threads. Strings live as long
  * as the policy. */
@@ -19,10 +20,6 @@
 #define GQ_TENANT_LIMIT_MAX 64 /* limits of one tenant */
 #define GQ_TENANT_DEPTH_MAX 8  /* parents above one tenant */
 
-/* The strictest first. */
-enum gq_mode { GQ_MODE_ENFORCE, GQ_MODE_WARN, GQ_MODE_AUDIT, GQ_MODE_DISABLED };
-/* As a policy writes it: "enforce". */
-const char *gq_mode_name(enum gq_mode mode);
 enum gq_holders { GQ_HOLDERS_NAMESPACE, GQ_HOLDERS_TENANT, GQ_HOLDERS_NONE };
 
 /* A Kubernetes label selector; all requirements hold. None at all matches everything, but a policy
@@ -51,7 +48,9 @@ struct gq_tenant {
 	const struct gq_limit *limits;
 	size_t n_limits;
 	bool unlisted_allow;
-	int64_t pod_limit_shares; /* GQ_UNLIMITED: none */
+	struct gq_pod_limit pod_limit;
+	/* In place of the rules' own modes, enum gq_mode; -1: the rule's. */
+	signed char rule_modes[GQ_RULES];
 };
 
 /* Added to the tenant's limit of exactly that class until its time. A class without a limit counts
@@ -62,13 +61,6 @@ struct gq_grant {
 	struct gq_amount amount; /* 0 in a currency not named */
 	int64_t until_s;         /* Unix time, exclusive */
 	const char *reason;      /* or "" */
-};
-
-struct gq_pod_limit_rule {
-	enum gq_mode mode; /* GQ_MODE_DISABLED: no rule */
-	int64_t shares;
-	const char *const *exempt_namespaces;
-	size_t n_exempt_namespaces;
 };
 
 struct gq_policy {
@@ -86,7 +78,7 @@ struct gq_policy {
 	size_t n_tenants;
 	const struct gq_grant *grants;
 	size_t n_grants;
-	struct gq_pod_limit_rule pod_limit;
+	struct gq_rules rules;
 };
 
 struct gq_policy_problem {

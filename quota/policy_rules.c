@@ -9,7 +9,7 @@ static void read_pod_limit(struct gq_policy_reader *r, const struct gq_yaml_node
 	    {"gpus", GQ_POLICY_SCALAR, false, NULL},
 	    {"exemptNamespaces", GQ_POLICY_LIST, false, NULL},
 	};
-	struct gq_pod_limit_rule *rule = &r->policy->pod_limit;
+	struct gq_rule *rule = &r->policy->rules.by[GQ_RULE_POD_LIMIT];
 	const struct gq_yaml_node *value[3];
 	struct gq_hint hint;
 
@@ -24,7 +24,7 @@ static void read_pod_limit(struct gq_policy_reader *r, const struct gq_yaml_node
 	if (!gq_policy_fields(r, node, "podLimit", fields, 3, value) && !value[0])
 		return;
 	int mode = gq_policy_word(r, value[0], "mode", gq_policy_rule_modes);
-	bool counted = value[1] && gq_policy_gpus(r, value[1], &rule->shares);
+	bool counted = value[1] && gq_policy_gpus(r, value[1], &r->policy->rules.pod_limit.shares);
 	if (value[2])
 		rule->exempt_namespaces =
 		    gq_policy_namespaces(r, value[2], &rule->n_exempt_namespaces);

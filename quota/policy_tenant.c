@@ -191,7 +191,7 @@ static void read_pod_limit(struct gq_policy_reader *r, const struct gq_yaml_node
 	const struct gq_yaml_node *value[1];
 
 	if (gq_policy_fields(r, node, "podLimit", fields, 1, value))
-		gq_policy_gpus(r, value[0], &tenant->pod_limit_shares);
+		gq_policy_gpus(r, value[0], &tenant->pod_limit.shares);
 }
 
 static void read_tenant(struct gq_policy_reader *r, const struct gq_yaml_node *node,
@@ -214,8 +214,9 @@ static void read_tenant(struct gq_policy_reader *r, const struct gq_yaml_node *n
 	    .name = "",
 	    .parent = -1,
 	    .mode = r->policy->mode,
-	    .pod_limit_shares = GQ_UNLIMITED,
+	    .pod_limit = {.shares = GQ_UNLIMITED},
 	};
+	memset(tenant->rule_modes, -1, sizeof tenant->rule_modes);
 	gq_policy_fields(r, node, "tenant", fields, N, value);
 	*nodes =
 	    (struct gq_tenant_nodes){value[NAME], value[PARENT], value[NAMESPACES], value[QUOTA]};

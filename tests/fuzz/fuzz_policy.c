@@ -33,7 +33,7 @@ static void check_policy(const struct gq_policy *policy)
 		int above = 0;
 		for (int p = t->parent; p >= 0; p = policy->tenants[p].parent)
 			check(++above <= GQ_TENANT_DEPTH_MAX);
-		check(*t->name && t->mode < GQ_MODE_DISABLED && t->pod_limit_shares >= 0);
+		check(*t->name && t->mode < GQ_MODE_DISABLED && t->pod_limit.shares >= 0);
 		for (size_t l = 0; l < t->n_limits; l++) {
 			check(t->limits[l].class_id >= 0 && t->limits[l].class_id < classes);
 			check(t->limits[l].most.shares >= 0 && t->limits[l].most.memory_mib >= 0);

@@ -94,13 +94,14 @@ static void every_key(void **state)
 	assert_int_equal(t->limits[2].most.shares, GQ_UNLIMITED);
 	assert_int_equal(t->limits[2].most.memory_mib, 1024 * 1024);
 	assert_true(t->unlisted_allow);
-	assert_int_equal(t->pod_limit_shares, 4 * GQ_SHARES_PER_GPU);
+	assert_int_equal(t->pod_limit.shares, 4 * GQ_SHARES_PER_GPU);
 	assert_int_equal(p->n_grants, 1);
 	assert_int_equal(p->grants[0].until_s, 1796407200);
 	assert_string_equal(p->grants[0].reason, "launch");
-	assert_int_equal(p->pod_limit.mode, GQ_MODE_ENFORCE);
-	assert_int_equal(p->pod_limit.shares, 2 * GQ_SHARES_PER_GPU);
-	assert_string_equal(p->pod_limit.exempt_namespaces[0], "ai-core-production");
+	assert_int_equal(p->rules.by[GQ_RULE_POD_LIMIT].mode, GQ_MODE_ENFORCE);
+	assert_int_equal(p->rules.pod_limit.shares, 2 * GQ_SHARES_PER_GPU);
+	assert_string_equal(p->rules.by[GQ_RULE_POD_LIMIT].exempt_namespaces[0],
+			    "ai-core-production");
 	gq_policy_unref(p);
 }
 
@@ -120,10 +121,10 @@ static void defaults(void **state)
 	assert_int_equal(p->tenants[0].mode, GQ_MODE_ENFORCE);
 	assert_int_equal(p->tenants[0].parent, -1);
 	assert_false(p->tenants[0].unlisted_allow);
-	assert_int_equal(p->tenants[0].pod_limit_shares, GQ_UNLIMITED);
+	assert_int_equal(p->tenants[0].pod_limit.shares, GQ_UNLIMITED);
 	assert_int_equal(p->tenants[0].n_limits, 0);
 	assert_int_equal(p->n_grants, 0);
-	assert_int_equal(p->pod_limit.mode, GQ_MODE_DISABLED);
+	assert_int_equal(p->rules.by[GQ_RULE_POD_LIMIT].mode, GQ_MODE_DISABLED);
 	gq_policy_unref(p);
 	p = parse(POLICY_HEAD "exempt: {namespaces: []}\ntenants: []\n");
 	assert_int_equal(p->n_exempt_namespaces, 0);

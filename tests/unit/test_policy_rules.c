@@ -183,11 +183,11 @@ static void pod_limit(void **state)
 
 	(void)state;
 	assert_int_equal(gq_policy_parse(yaml, sizeof yaml - 1, "", &policy, &none, NULL), 0);
-	assert_int_equal(policy->pod_limit.mode, GQ_MODE_WARN);
-	assert_int_equal(policy->pod_limit.shares, GQ_SHARES_PER_GPU * 5 / 2);
-	assert_int_equal(policy->pod_limit.n_exempt_namespaces, 2);
-	assert_string_equal(policy->pod_limit.exempt_namespaces[0], "b");
-	assert_string_equal(policy->pod_limit.exempt_namespaces[1], "a");
+	assert_int_equal(policy->rules.by[GQ_RULE_POD_LIMIT].mode, GQ_MODE_WARN);
+	assert_int_equal(policy->rules.pod_limit.shares, GQ_SHARES_PER_GPU * 5 / 2);
+	assert_int_equal(policy->rules.by[GQ_RULE_POD_LIMIT].n_exempt_namespaces, 2);
+	assert_string_equal(policy->rules.by[GQ_RULE_POD_LIMIT].exempt_namespaces[0], "b");
+	assert_string_equal(policy->rules.by[GQ_RULE_POD_LIMIT].exempt_namespaces[1], "a");
 	gq_policy_unref(policy);
 }
 

@@ -1,0 +1,50 @@
+#ifndef GQ_QUOTA_RULES_H
+#define GQ_QUOTA_RULES_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "quota/decision.h"
+#include "quota/nodes.h"
+#include "quota/posture.h"
+
+/* Rules: what a pod may not do, whatever its quota. Each is a function of the pod, and of a few
+ * objects that it refers to; none changes anything. */
+
+/* What rules look at. Everything is borrowed. */
+struct gq_ruled {
+	const struct gq_policy *policy;
+	const struct gq_tenant *tenant; /* or NULL */
+	const struct gq_node_snapshot *snapshot;
+	const struct gq_pod *pod;
+	const struct gq_posture *posture;
+	const struct gq_parts *parts; /* what the pod is charged on each class; NULL: not known */
+	struct gq_reads *reads;       /* for claims of volumes; NULL: none can be read */
+	/* Only the ephemeral containers that are not in `had` (names), on behalf of a pod that runs
+	 * already. */
+	bool ephemeral_only;
+	const char *const *had;
+	size_t n_had;
+};
+
+/* Which rules could concern a pod at all, as bits by enum gq_rule_id; of those, what the `rules`
+ * registration's matchConditions let pass. Work is that of a look at each container. */
+unsigned gq_rules_concern(const struct gq_posture *posture, const struct gq_pod *pod);
+
+enum gq_rules_answer {
+	GQ_RULES_PASSED, /* what was found in warn and audit is in the verdict */
+	GQ_RULES_REFUSED,
+	GQ_RULES_READ,   /* reads were added: ask again with them */
+	GQ_RULES_FAILED, /* a read failed for now: no opinion */
+};
+
+/* Holds a pod against every rule of its policy. All that is found of enforced rules stands in the
+ * verdict's message, a line each; the reason is the first one's. No lock, no I/O. */
+enum gq_rules_answer gq_rules_check(const struct gq_ruled *ruled, struct gq_verdict *verdict);
+
+/* Appends the CEL expression that is true for each pod which a rule other than podLimit,
+ * requireGpuMemory, requireReadinessProbe and requireUserNamespace could concern: what
+ * gq_rules_concern() sees. pod: a CEL expression of a Pod or a PodTemplateSpec. */
+int gq_rules_print_match_condition(struct gq_buf *out, const char *pod);
+
+#endif
