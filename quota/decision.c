@@ -1,186 +1,33 @@
 #include "quota/decision.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "quota/decision_internal.h"
-#include "quota/demand.h"
 #include "quota/entry.h"
 #include "quota/message.h"
+#include "quota/rules_internal.h"
 
 #define WATCH_WAIT_NS (5 * GQ_NS_PER_MS)
 #define PROBE_WAIT_NS (20 * GQ_NS_PER_MS)
 /* The world changed between matching and charging so often that somebody else should get a turn. */
 #define REVALIDATE_MAX 16
 
-/* What a decision works on without the lock; holds while ledger->generation stays. */
-struct view {
-	uint64_t generation;
-	unsigned bank;
-	struct gq_policy *policy;
-	struct gq_node_snapshot *snapshot;
-	struct gq_assign assign;
-};
-
-static void view_done(struct view *view)
-{
-	gq_policy_unref(view->policy);
-	gq_node_snapshot_unref(view->snapshot);
-}
-
-/* false: not ready. With the lock held. */
-static bool view_take(struct gq_ledger *ledger, const char *ns_name, struct view *view)
-{
-	if (!ledger->synced || !ledger->cur)
-		return false;
-	const struct gq_ns *ns = gq_map_get(ledger->namespaces, ns_name, strlen(ns_name));
-	*view = (struct view){
-	    .generation = ledger->generation,
-	    .bank = ledger->cur->bank,
-	    .policy = gq_policy_ref(ledger->cur->policy),
-	    .snapshot = gq_node_snapshot_ref(ledger->cur->snapshot),
-	    .assign = ns ? ns->assign[ledger->cur->bank]
-			 : gq_tenancy_assign(ledger->cur, ns_name, NULL, -1),
-	};
-	return true;
-}
-
-static const char *tenant_name(const struct view *view, int tenant)
-{
-	return view->policy->tenants[tenant].name;
-}
-
-/* ---- the namespace ---- */
-
-/* Takes over the labels of a namespace that the watch has not shown yet. */
-static int namespace_read(struct gq_ledger *ledger, const struct gq_read *read, int64_t now_ns,
-			  struct gq_err *err)
-{
-	struct gq_namespace *object GQ_CLEANUP(gq_cleanup_namespace) = NULL;
-	int code = gq_namespace_decode(read->body, read->len, &object, err);
-
-	return code ? code : gq_ledger_namespace_read(ledger, object, now_ns, err);
-}
-
-/* An unknown namespace is read first. Returns true when the verdict is made (READ or UNAVAILABLE);
- * false when the caller takes another view, in which the namespace is known, or has no labels. */
-static bool namespace_unknown(struct gq_ledger *ledger, const struct gq_create *create,
-			      struct gq_verdict *verdict, struct view *view)
-{
-	const char *name = create->pod->namespace_;
-	char path[320];
-	struct gq_err err;
-
-	(void)snprintf(path, sizeof path, "/api/v1/namespaces/%s", name);
-	struct gq_read *read =
-	    gq_object_name_ok(name)
-		? gq_reads_get(create->reads, GQ_READ_NAMESPACE, path, gq_namespace_keep)
-		: NULL;
-	if (read && !read->done) {
-		gq_verdict_answer(verdict, GQ_VERDICT_READ, GQ_REASON_NOT_SYNCED);
-		return true;
-	}
-	if (!read || read->code == GQ_ENOTFOUND) {
-		view->assign = (struct gq_assign){GQ_ASSIGN_NONE, -1, -1, -1};
-		return false;
-	}
-	if (read->code || namespace_read(ledger, read, create->now_ns, &err)) {
-		gq_verdict_unavailable(verdict, GQ_REASON_NOT_SYNCED);
-		return true;
-	}
-	view_done(view);
-	gq_ledger_lock(ledger);
-	view_take(ledger, name, view); /* ready once is ready for good */
-	gq_ledger_unlock(ledger);
-	if (view->assign.kind == GQ_ASSIGN_UNKNOWN)
-		view->assign = (struct gq_assign){GQ_ASSIGN_NONE, -1, -1, -1};
-	return false;
-}
-
-/* ---- rules about the pod alone ---- */
-
-static bool name_in(const char *const *names, size_t n, const char *name)
-{
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(names[i], name) == 0)
-			return true;
-	return false;
-}
-
-/* The most shares that the pod holds anywhere. */
-static int64_t most_shares(const struct gq_parts *parts, const struct gq_pod *pod)
-{
-	int64_t most = parts->n ? 0 : gq_demand_on(pod, 0).shares;
-
-	for (size_t i = 0; i < parts->n; i++)
-		most = gq_max64(most, parts->items[i].amount.shares);
-	return most;
-}
-
-/* The policy's own rule, which holds for tenants and others alike. Returns true when the verdict is
- * made. */
-static bool check_pod_limit_rule(const struct view *view, const struct gq_pod *pod,
-				 const struct gq_parts *parts, struct gq_verdict *verdict)
-{
-	const struct gq_rule *rule = &view->policy->rules.by[GQ_RULE_POD_LIMIT];
-	int64_t most = view->policy->rules.pod_limit.shares;
-	int64_t asks = most_shares(parts, pod);
-
-	if (rule->mode == GQ_MODE_DISABLED || asks <= most ||
-	    name_in(rule->exempt_namespaces, rule->n_exempt_namespaces, pod->namespace_))
-		return false;
-	gq_explain_pod_limit(&verdict->message, NULL, most, asks);
-	return gq_verdict_refuse(verdict, rule->mode, GQ_REASON_POD_LIMIT);
-}
-
-static bool check_pod_limits(const struct view *view, const struct gq_pod *pod,
-			     const struct gq_parts *parts, struct gq_verdict *verdict)
-{
-	const struct gq_tenant *tenant = &view->policy->tenants[view->assign.tenant];
-	int64_t asks = most_shares(parts, pod);
-
-	if (asks > tenant->pod_limit.shares) {
-		gq_explain_pod_limit(&verdict->message, tenant->name, tenant->pod_limit.shares,
-				     asks);
-		if (gq_verdict_refuse(verdict, tenant->mode, GQ_REASON_POD_LIMIT))
-			return true;
-	}
-	return check_pod_limit_rule(view, pod, parts, verdict);
-}
-
 /* ---- the namespace's tenant ---- */
 
-/* A pod that nobody is charged for is held to the rules all the same. */
-static int check_uncharged(const struct view *view, const struct gq_pod *pod,
-			   struct gq_verdict *verdict)
+bool gq_check_namespace(const struct gq_view *view, const char *name, struct gq_verdict *verdict)
 {
-	struct gq_parts parts GQ_CLEANUP(gq_parts_done) = {0};
-	struct gq_candidates candidates;
-
-	gq_node_snapshot_match(view->snapshot, pod, &candidates);
-	if (gq_parts_compute(view->policy, pod, &candidates, &parts))
-		return GQ_ENOMEM;
-	(void)check_pod_limit_rule(view, pod, &parts, verdict);
-	return 0;
-}
-
-/* Namespaces without a tenant. Returns true when the verdict is made. */
-static bool check_namespace(const struct view *view, const struct gq_create *create,
-			    struct gq_verdict *verdict)
-{
-	const char *name = create->pod->namespace_;
 	const struct gq_assign *assign = &view->assign;
+	const struct gq_tenant *tenants = view->policy->tenants;
 
 	switch (assign->kind) {
 	case GQ_ASSIGN_EXEMPT:
 		gq_verdict_answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_EXEMPT);
 		return true;
 	case GQ_ASSIGN_AMBIGUOUS:
-		gq_explain_ambiguous_namespace(&verdict->message, name,
-					       tenant_name(view, assign->first),
-					       tenant_name(view, assign->second));
+		gq_explain_ambiguous_namespace(&verdict->message, name, tenants[assign->first].name,
+					       tenants[assign->second].name);
 		if (!gq_verdict_refuse(verdict, view->policy->mode, GQ_REASON_AMBIGUOUS_NAMESPACE))
 			gq_verdict_answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_AMBIGUOUS_NAMESPACE);
 		return true;
@@ -189,11 +36,6 @@ static bool check_namespace(const struct view *view, const struct gq_create *cre
 		if (!view->policy->unassigned_allow) {
 			gq_explain_unassigned(&verdict->message, name);
 			(void)gq_verdict_refuse(verdict, view->policy->mode, GQ_REASON_UNASSIGNED);
-		}
-		if (verdict->kind != GQ_VERDICT_DENY &&
-		    check_uncharged(view, create->pod, verdict)) {
-			gq_verdict_unavailable(verdict, GQ_REASON_OVERLOADED);
-			return true;
 		}
 		if (verdict->kind != GQ_VERDICT_DENY)
 			gq_verdict_answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_UNASSIGNED);
@@ -216,11 +58,9 @@ static enum gq_mode strictest_mode(const struct gq_policy *policy, int tenant)
 	return mode;
 }
 
-/* Requests that can't be counted. Returns true when the verdict is made. */
-static bool check_countable(const struct view *view, const struct gq_create *create,
-			    struct gq_verdict *verdict)
+bool gq_check_countable(const struct gq_view *view, const struct gq_pod *pod,
+			struct gq_reads *reads, struct gq_verdict *verdict)
 {
-	const struct gq_pod *pod = create->pod;
 	enum gq_mode mode = strictest_mode(view->policy, view->assign.tenant);
 
 	if (pod->problem.kind != GQ_PROBLEM_NONE) {
@@ -232,7 +72,7 @@ static bool check_countable(const struct view *view, const struct gq_create *cre
 	}
 	if (pod->n_claims == 0 && pod->n_device_classes == 0)
 		return false;
-	switch (gq_claims_check(pod, create->reads, &verdict->message)) {
+	switch (gq_claims_check(pod, reads, &verdict->message)) {
 	case GQ_CLAIMS_READ:
 		gq_verdict_answer(verdict, GQ_VERDICT_READ, GQ_REASON_CLAIM);
 		return true;
@@ -247,8 +87,20 @@ static bool check_countable(const struct view *view, const struct gq_create *cre
 	return false;
 }
 
+bool gq_check_pod_limit(const struct gq_view *view, const struct gq_pod *pod,
+			const struct gq_parts *parts, struct gq_verdict *verdict)
+{
+	const struct gq_tenant *tenant = gq_view_tenant(view);
+	struct gq_pod_limit_finding finding;
+
+	if (!gq_pod_limit_passed(view->policy, &tenant->pod_limit, pod, parts, &finding))
+		return false;
+	gq_explain_pod_limit(&verdict->message, view->policy, tenant->name, &finding);
+	return gq_verdict_refuse(verdict, tenant->mode, GQ_REASON_POD_LIMIT);
+}
+
 /* Whether the pod may land on several classes that no one limit of the tenant holds together. */
-static bool lands_on_several(const struct view *view, const struct gq_parts *parts)
+static bool lands_on_several(const struct gq_view *view, const struct gq_parts *parts)
 {
 	const struct gq_policy *policy = view->policy;
 	const struct gq_tenant *tenant = &policy->tenants[view->assign.tenant];
@@ -306,7 +158,7 @@ static bool check_makers(struct gq_ledger *ledger, const struct gq_create *creat
 /* What is worked out about a pod without the lock, and what is found with it. */
 struct proposal {
 	const struct gq_create *create;
-	const struct view *view;
+	const struct gq_view *view;
 	struct gq_parts parts;
 	struct gq_maker_key makers[GQ_MAKERS];
 	struct gq_buf entry; /* its line in the journal */
@@ -455,34 +307,28 @@ static void print_findings(const struct gq_explain *about, int tenant,
 }
 
 /* Everything about the tenant's quota, under one view. */
-static enum outcome decide_in_view(struct gq_ledger *ledger, const struct gq_create *create,
-				   const struct view *view, struct gq_verdict *verdict)
+static enum outcome decide_quota(struct gq_ledger *ledger, struct proposal *proposal,
+				 struct gq_verdict *verdict)
 {
+	const struct gq_create *create = proposal->create;
+	const struct gq_view *view = proposal->view;
 	const struct gq_explain about = {.policy = view->policy,
 					 .snapshot = view->snapshot,
 					 .pod = create->pod,
 					 .namespace_ = create->pod->namespace_};
-	struct proposal proposal GQ_CLEANUP(proposal_done) = {
-	    .create = create,
-	    .view = view,
-	    .entry = GQ_BUF_INIT(GQ_ENTRY_MAX_BYTES),
-	    .facts = {.other_class = GQ_CLASS_NONE}};
-	struct gq_candidates candidates;
 
-	gq_node_snapshot_match(view->snapshot, create->pod, &candidates);
-	if (gq_makers_print(create->pod, create->user, proposal.makers) ||
-	    gq_parts_compute(view->policy, create->pod, &candidates, &proposal.parts))
+	if (gq_makers_print(create->pod, create->user, proposal->makers))
 		return OUTCOME_NOMEM;
-	if (check_pod_limits(view, create->pod, &proposal.parts, verdict))
+	if (gq_check_pod_limit(view, create->pod, &proposal->parts, verdict))
 		return OUTCOME_DONE;
-	if (view->policy->ambiguous_deny && lands_on_several(view, &proposal.parts)) {
+	if (view->policy->ambiguous_deny && lands_on_several(view, &proposal->parts)) {
 		gq_explain_ambiguous_class(&verdict->message, &about, view->assign.tenant,
-					   &proposal.parts);
+					   &proposal->parts);
 		if (gq_verdict_refuse(verdict, view->policy->tenants[view->assign.tenant].mode,
 				      GQ_REASON_AMBIGUOUS_CLASS))
 			return OUTCOME_DONE;
 	}
-	int code = gq_entry_print(&proposal.entry, create->pod, create->user, NULL);
+	int code = gq_entry_print(&proposal->entry, create->pod, create->user, NULL);
 	if (code == GQ_ETOOBIG) {
 		gq_explain_too_big(&verdict->message);
 		gq_verdict_answer(verdict, GQ_VERDICT_DENY, GQ_REASON_UNSUPPORTED);
@@ -491,38 +337,99 @@ static enum outcome decide_in_view(struct gq_ledger *ledger, const struct gq_cre
 	if (code)
 		return OUTCOME_NOMEM;
 	gq_ledger_lock(ledger);
-	enum outcome outcome = decide_locked(ledger, &proposal, verdict);
+	enum outcome outcome = decide_locked(ledger, proposal, verdict);
 	gq_ledger_unlock(ledger);
 	if (outcome == OUTCOME_DONE)
-		print_findings(&about, view->assign.tenant, &proposal.findings, &proposal.facts,
+		print_findings(&about, view->assign.tenant, &proposal->findings, &proposal->facts,
 			       verdict);
 	return outcome;
+}
+
+/* Kubelets make pods that stand for their static ones: those run whatever we say. */
+static bool is_mirror(const struct gq_create *create)
+{
+	static const char kubelet[] = "system:node:";
+
+	return create->user && strncmp(create->user, kubelet, sizeof kubelet - 1) == 0;
+}
+
+/* Returns true when the verdict is made. */
+static bool check_rules(const struct gq_create *create, const struct gq_view *view,
+			const struct gq_parts *parts, struct gq_verdict *verdict)
+{
+	const struct gq_ruled ruled = {
+	    .policy = view->policy,
+	    .tenant = gq_view_tenant(view),
+	    .snapshot = view->snapshot,
+	    .pod = create->pod,
+	    .posture = create->posture,
+	    .parts = parts,
+	    .reads = create->reads,
+	};
+
+	return !is_mirror(create) && gq_rules_verdict(&ruled, verdict);
+}
+
+static enum outcome decide_in_view(struct gq_ledger *ledger, const struct gq_create *create,
+				   const struct gq_view *view, struct gq_verdict *verdict)
+{
+	struct proposal proposal GQ_CLEANUP(proposal_done) = {
+	    .create = create,
+	    .view = view,
+	    .entry = GQ_BUF_INIT(GQ_ENTRY_MAX_BYTES),
+	    .facts = {.other_class = GQ_CLASS_NONE}};
+	struct gq_candidates candidates;
+	bool asks = gq_pod_asks_for_gpu(create->pod);
+
+	if (view->assign.kind == GQ_ASSIGN_EXEMPT) {
+		gq_verdict_answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_EXEMPT);
+		return OUTCOME_DONE;
+	}
+	if (asks) {
+		gq_node_snapshot_match(view->snapshot, create->pod, &candidates);
+		if (gq_parts_compute(view->policy, create->pod, &candidates, &proposal.parts))
+			return OUTCOME_NOMEM;
+	}
+	if (check_rules(create, view, &proposal.parts, verdict))
+		return OUTCOME_DONE;
+	if (!asks) {
+		bool found = verdict->n_warnings || verdict->audit.len;
+		gq_verdict_answer(verdict, GQ_VERDICT_ALLOW,
+				  found ? verdict->reason : GQ_REASON_NO_GPU);
+		return OUTCOME_DONE;
+	}
+	if (gq_check_namespace(view, create->pod->namespace_, verdict) ||
+	    gq_check_countable(view, create->pod, create->reads, verdict))
+		return OUTCOME_DONE;
+	return decide_quota(ledger, &proposal, verdict);
+}
+
+/* A pod that only requireUserNamespace could concern waits for nobody. */
+static bool may_pass_unsynced(const struct gq_create *create, unsigned concern)
+{
+	return !gq_pod_asks_for_gpu(create->pod) &&
+	       (concern & ~(1u << GQ_RULE_REQUIRE_USER_NAMESPACE)) == 0;
 }
 
 int gq_decide_create(struct gq_ledger *ledger, const struct gq_create *create,
 		     struct gq_verdict *verdict, struct gq_err *err)
 {
-	if (!gq_pod_asks_for_gpu(create->pod))
+	unsigned concern = create->posture ? gq_rules_concern(create->posture, create->pod) : 0;
+
+	if (!gq_pod_asks_for_gpu(create->pod) && !concern)
 		return gq_verdict_answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_NO_GPU);
 	for (int tries = 0; tries < REVALIDATE_MAX; tries++) {
-		struct view view GQ_CLEANUP(view_done) = {0};
+		struct gq_view view GQ_CLEANUP(gq_view_done) = {0};
 		gq_verdict_done(verdict);
 		if (create->now_ns >= create->deadline_ns)
 			return gq_verdict_unavailable(verdict, GQ_REASON_TOO_LATE);
-		gq_ledger_lock(ledger);
-		bool ready = view_take(ledger, create->pod->namespace_, &view);
-		gq_ledger_unlock(ledger);
-		if (!ready)
-			return gq_verdict_unavailable(verdict, GQ_REASON_NOT_SYNCED);
-		if (view.assign.kind == GQ_ASSIGN_UNKNOWN &&
-		    namespace_unknown(ledger, create, verdict, &view))
+		if (!gq_view_take(ledger, create->pod->namespace_, create->reads, create->now_ns,
+				  verdict, &view)) {
+			if (verdict->kind == GQ_VERDICT_UNAVAILABLE &&
+			    may_pass_unsynced(create, concern))
+				gq_verdict_answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_NO_GPU);
 			return 0;
-		verdict->policy = gq_policy_ref(view.policy);
-		if (view.assign.tenant >= 0)
-			verdict->tenant = tenant_name(&view, view.assign.tenant);
-		if (check_namespace(&view, create, verdict) ||
-		    check_countable(&view, create, verdict))
-			return 0;
+		}
 		switch (decide_in_view(ledger, create, &view, verdict)) {
 		case OUTCOME_DONE:
 			return 0;
@@ -533,4 +440,34 @@ int gq_decide_create(struct gq_ledger *ledger, const struct gq_create *create,
 		}
 	}
 	return gq_verdict_unavailable(verdict, GQ_REASON_OVERLOADED);
+}
+
+int gq_decide_ephemeral(struct gq_ledger *ledger, const struct gq_create *create,
+			const char *const *had, size_t n_had, struct gq_verdict *verdict)
+{
+	struct gq_view view GQ_CLEANUP(gq_view_done) = {0};
+
+	gq_verdict_done(verdict);
+	if (create->now_ns >= create->deadline_ns)
+		return gq_verdict_unavailable(verdict, GQ_REASON_TOO_LATE);
+	if (!gq_view_take(ledger, create->pod->namespace_, create->reads, create->now_ns, verdict,
+			  &view))
+		return 0;
+	const struct gq_ruled ruled = {
+	    .policy = view.policy,
+	    .tenant = gq_view_tenant(&view),
+	    .snapshot = view.snapshot,
+	    .pod = create->pod,
+	    .posture = create->posture,
+	    .ephemeral_only = true,
+	    .had = had,
+	    .n_had = n_had,
+	};
+	if (view.assign.kind == GQ_ASSIGN_EXEMPT)
+		return gq_verdict_answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_EXEMPT);
+	if (!gq_rules_verdict(&ruled, verdict))
+		gq_verdict_answer(verdict, GQ_VERDICT_ALLOW,
+				  verdict->n_warnings || verdict->audit.len ? verdict->reason
+									    : GQ_REASON_NO_GPU);
+	return 0;
 }

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "quota/ledger.h"
 #include "quota/object.h"
+#include "quota/posture.h"
 
 /* The decision about one request: rules, tenant of the namespace, demand, candidate classes, and
  * the charge against every limit concerned, all or nothing. */
@@ -31,10 +32,20 @@ enum gq_reason {
 	GQ_REASON_UNLISTED,
 	GQ_REASON_AMBIGUOUS_NAMESPACE,
 	GQ_REASON_AMBIGUOUS_CLASS,
+	GQ_REASON_PRIVILEGED,
+	GQ_REASON_RUNTIME_SOCKETS,
+	GQ_REASON_HOST_DEVICES,
+	GQ_REASON_HOST_PATH,
+	GQ_REASON_GPU_WITHOUT_REQUEST,
+	GQ_REASON_BYPASS_LABELS,
 	GQ_REASON_POD_LIMIT,
+	GQ_REASON_REQUIRE_GPU_MEMORY,
+	GQ_REASON_REQUIRE_USER_NAMESPACE,
+	GQ_REASON_REQUIRE_READINESS_PROBE,
 	GQ_REASON_UNSUPPORTED,
 	GQ_REASON_BAD_QUANTITY,
 	GQ_REASON_CLAIM,
+	GQ_REASON_VOLUME, /* what a claim of the pod is bound to could not be read */
 	GQ_REASON_OWNER_ATTEMPTS,
 	GQ_REASON_EARLIER_BINDING,
 	GQ_REASON_REQUEST_UID,
@@ -56,10 +67,14 @@ enum gq_read_kind {
 	GQ_READ_NAMESPACE,
 	GQ_READ_CLAIM,
 	GQ_READ_CLAIM_TEMPLATE,
-	GQ_READ_DEVICE_CLASS
+	GQ_READ_DEVICE_CLASS,
+	GQ_READ_VOLUME_CLAIM,
+	GQ_READ_VOLUME,
 };
 
-#define GQ_READS_MAX 40 /* of one request: its namespace, claims and their device classes */
+/* Of one request: its namespace, resource claims and their device classes, volume claims and their
+ * volumes. */
+#define GQ_READS_MAX 100
 
 /* One object that the decision needs and no cache has. */
 struct gq_read {
@@ -89,6 +104,8 @@ struct gq_verdict {
 	struct gq_buf message; /* DENY, UNAVAILABLE: for people, may have several lines */
 	struct gq_buf warnings[GQ_WARNINGS_MAX];
 	size_t n_warnings;
+	/* Rules that found something, as bits by enum gq_rule_id, by the mode of the rule. */
+	unsigned rule_findings[GQ_MODE_DISABLED];
 	struct gq_buf audit;      /* what audit mode would have refused; "" is nothing */
 	const char *tenant;       /* name, valid while `policy` is held; or NULL */
 	struct gq_policy *policy; /* reference, or NULL */
@@ -99,13 +116,16 @@ void gq_verdict_done(struct gq_verdict *verdict);
 
 struct gq_create {
 	const struct gq_pod *pod; /* with namespace, name and uid */
+	/* Of the same pod; NULL: rules look at nothing but what it asks for. */
+	const struct gq_posture *posture;
 	const char *request_uid;
 	const char *user; /* who asks: attempts are counted by it, and the journal has it */
 	bool dry_run;     /* decides, and leaves no trace */
 	int64_t now_ns;
 	int64_t wall_s;
 	int64_t deadline_ns;    /* a request whose time is up is dropped before it reserves */
-	struct gq_reads *reads; /* kept by the caller from one call to the next; may grow */
+	struct gq_reads *reads; /* kept by the caller from one call to the next; may grow. NULL:
+				   only for a pod with neither GPU nor posture */
 };
 
 /* A pod wants to be created. ret_verdict: initialised by the caller with GQ_VERDICT_INIT, and
@@ -113,6 +133,11 @@ struct gq_create {
  * (answer 503; nothing is reserved). Any thread; takes ledger.lock, so call with no lock held. */
 int gq_decide_create(struct gq_ledger *ledger, const struct gq_create *create,
 		     struct gq_verdict *ret_verdict, struct gq_err *err);
+
+/* Ephemeral containers are added to a pod that runs: only what they add is judged. had: names of
+ * those that it had before, borrowed. create: its pod needs no uid. Returns 0. */
+int gq_decide_ephemeral(struct gq_ledger *ledger, const struct gq_create *create,
+			const char *const *had, size_t n_had, struct gq_verdict *ret_verdict);
 
 struct gq_binding {
 	const char *namespace_;

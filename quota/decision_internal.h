@@ -4,8 +4,8 @@
 #include "quota/decision.h"
 #include "quota/ledger_internal.h"
 
-/* Shared by decision.c (creations), binding.c, verdict.c, fit.c (does it fit), claims.c (what must
- * be read first) and explain.c (the words). */
+/* Shared by decision.c (creations), binding.c, view.c (what a decision looks at), verdict.c, fit.c
+ * (does it fit), claims.c (what must be read first), rules*.c and explain.c (the words). */
 
 enum gq_finding_kind {
 	GQ_FINDING_SHARES, /* more GPUs than the limit has left */
@@ -60,6 +60,36 @@ struct gq_facts {
 	bool several;       /* the pod may land on several classes */
 	bool surges;        /* an older ReplicaSet of the pod's Deployment still holds some */
 };
+
+/* ---- view.c (no lock held) ---- */
+
+/* What a decision works on without the lock: the policy and nodes in force, and whose the namespace
+ * is. Holds while ledger->generation stays. */
+struct gq_view {
+	uint64_t generation;
+	struct gq_policy *policy;
+	struct gq_node_snapshot *snapshot;
+	struct gq_assign assign;
+};
+/* Also for a view that was not taken, if zeroed. */
+void gq_view_done(struct gq_view *view);
+/* The namespace's tenant, or NULL. */
+const struct gq_tenant *gq_view_tenant(const struct gq_view *view);
+/* reads: an unknown namespace is read first. On success the verdict gets policy and tenant; false:
+ * it is made (READ, or UNAVAILABLE when not ready). gq_view_done() in both cases. */
+bool gq_view_take(struct gq_ledger *ledger, const char *ns_name, struct gq_reads *reads,
+		  int64_t now_ns, struct gq_verdict *verdict, struct gq_view *ret_view);
+
+/* ---- decision.c (no lock held); each returns true when the verdict is made ---- */
+
+/* Namespaces without a tenant. */
+bool gq_check_namespace(const struct gq_view *view, const char *name, struct gq_verdict *verdict);
+/* Requests that can't be counted. The namespace has a tenant. */
+bool gq_check_countable(const struct gq_view *view, const struct gq_pod *pod,
+			struct gq_reads *reads, struct gq_verdict *verdict);
+/* The tenant's own podLimit. */
+bool gq_check_pod_limit(const struct gq_view *view, const struct gq_pod *pod,
+			const struct gq_parts *parts, struct gq_verdict *verdict);
 
 /* ---- fit.c (ledger.lock held) ---- */
 
@@ -129,8 +159,10 @@ void gq_explain_earlier_binding(struct gq_buf *out, const char *node);
 /* The pod's constraints are longer than a line of the journal may be. */
 void gq_explain_too_big(struct gq_buf *out);
 void gq_explain_problem(struct gq_buf *out, const struct gq_pod *pod);
-void gq_explain_pod_limit(struct gq_buf *out, const char *tenant, int64_t limit_shares,
-			  int64_t asks_shares);
+struct gq_pod_limit_finding;
+/* tenant: its name, NULL for the rule of the cluster. */
+void gq_explain_pod_limit(struct gq_buf *out, const struct gq_policy *policy, const char *tenant,
+			  const struct gq_pod_limit_finding *finding);
 void gq_explain_unassigned(struct gq_buf *out, const char *ns);
 void gq_explain_ambiguous_namespace(struct gq_buf *out, const char *ns, const char *first,
 				    const char *second);

@@ -5,6 +5,7 @@
 #include "quota/decision_internal.h"
 #include "quota/message.h"
 #include "quota/quantity.h"
+#include "quota/rules_internal.h"
 
 #define LOCALE GQ_LOCALE_EN
 #define PHRASE(name) struct gq_buf name GQ_BUF_CLEANUP = GQ_BUF_INIT(2048)
@@ -234,14 +235,17 @@ void gq_explain_problem(struct gq_buf *out, const struct gq_pod *pod)
 	      {"detail", p->detail});
 }
 
-void gq_explain_pod_limit(struct gq_buf *out, const char *tenant, int64_t limit_shares,
-			  int64_t asks_shares)
+void gq_explain_pod_limit(struct gq_buf *out, const struct gq_policy *policy, const char *tenant,
+			  const struct gq_pod_limit_finding *finding)
 {
+	const char *class_name = finding->class_id == GQ_CLASS_NONE
+				     ? NULL
+				     : gq_class_name(policy->classes, finding->class_id);
 	PHRASE(limit);
 	PHRASE(asks);
 
-	gq_message_gpus(&limit, LOCALE, limit_shares, NULL);
-	gq_shares_print(&asks, asks_shares);
+	gq_message_gpus(&limit, LOCALE, finding->limit_shares, class_name);
+	gq_shares_print(&asks, finding->asks_shares);
 	PRINT(out, tenant ? GQ_MSG_POD_LIMIT : GQ_MSG_POD_LIMIT_RULE,
 	      {"tenant", tenant ? tenant : ""}, {"limit", text(&limit)}, {"asks", text(&asks)});
 }

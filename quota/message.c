@@ -61,6 +61,78 @@ static const char *const english[GQ_MSG_COUNT] = {
     [GQ_MSG_POD_LIMIT_RULE] =
 	"One pod of this cluster may ask for at most {limit}; this pod asks for {asks}: lower it, "
 	"spread the work over several pods, or ask who runs the cluster to exempt the namespace.",
+    [GQ_MSG_VOLUME_HOST_PATH] = "Volume {volume} (hostPath {path})",
+    [GQ_MSG_VOLUME_CLAIM] =
+	"Volume {volume} (claim {claim}, PersistentVolume {name}, path {path} of the node)",
+    [GQ_MSG_VOLUME_EPHEMERAL] =
+	"Volume {volume} (PersistentVolume {name}, path {path} of the node)",
+    [GQ_MSG_RULE_MORE] = "{count} more of this kind.",
+    [GQ_MSG_RULE_PRIVILEGED] = "{container} is privileged, which opens every device of the node to "
+			       "it: remove securityContext.privileged.",
+    [GQ_MSG_RULE_HOST_PROCESS] = "{container} is a host process of a Windows node, which may do "
+				 "whatever the node may: remove windowsOptions.hostProcess.",
+    [GQ_MSG_RULE_HOST_PID] = "{container} adds the capability {capability} in a pod with hostPID: "
+			     "true, which is as good as being privileged: remove one of the two.",
+    [GQ_MSG_RULE_PROC_MOUNT] =
+	"{container} has procMount: Unmasked without a user namespace, which lets it change the "
+	"node's kernel settings: remove it, or set hostUsers: false in the pod's spec.",
+    [GQ_MSG_RULE_SOCKET] = "{where} opens {socket} to the pod, the socket of a container runtime, "
+			   "which starts containers that no quota counts: remove the volume, or "
+			   "ask who runs the cluster to exempt the namespace.",
+    [GQ_MSG_RULE_DEVICE] =
+	"{where} opens {device} of the node to the pod, and with it devices that nobody asked for: "
+	"remove the volume and ask for GPUs in resources.limits (nvidia.com/gpu: 1).",
+    [GQ_MSG_RULE_CLAIMS] = "The pod has more volumes by claims than can be looked at, volume "
+			   "{volume} among them, so it cannot be told where they lead: use fewer.",
+    [GQ_MSG_RULE_HOST_PATH] = "{where} is outside of what pods may mount of a node here ({list}): "
+			      "use one of these, or a PersistentVolumeClaim.",
+    [GQ_MSG_RULE_HOST_PATH_NONE] = "{where}: pods may mount nothing of a node here; use an "
+				   "emptyDir, or a PersistentVolumeClaim.",
+    [GQ_MSG_RULE_HOST_PATH_READ_ONLY] = "{where}: {path} may be mounted read-only here; set "
+					"readOnly: true at every volumeMount of {volume}.",
+    [GQ_MSG_RULE_ENV_DEVICES] =
+	"{container} sets {name} to {value} and asks for no GPU, so it would use GPUs that are not "
+	"counted: remove the variable, or ask for GPUs in resources.limits (nvidia.com/gpu: 1).",
+    [GQ_MSG_RULE_ENV_REFERENCE] =
+	"{container} takes {name} from elsewhere ({from}) and asks for no GPU, so it cannot be "
+	"told which GPUs it would use: remove the variable, or ask for GPUs in resources.limits "
+	"(nvidia.com/gpu: 1).",
+    [GQ_MSG_RULE_ENV_CAPABILITIES] =
+	"{container} sets {name} under runtimeClassName {runtime} and asks for no GPU: remove the "
+	"variable, or ask for GPUs in resources.limits (nvidia.com/gpu: 1).",
+    [GQ_MSG_RULE_ENV_FROM] = "{container} takes variables from {source} with the prefix {prefix}, "
+			     "which can make up NVIDIA_VISIBLE_DEVICES or one like it: choose "
+			     "another prefix, or write the variables one by one.",
+    [GQ_MSG_RULE_SCHEDULER] =
+	"The pod has schedulerName: {scheduler}, which gives out GPUs, and asks for none: remove "
+	"schedulerName, or ask for GPUs in resources.limits.",
+    [GQ_MSG_RULE_ANNOTATION] =
+	"The pod has the annotation {name}, by which GPUs are given out, and asks for none: remove "
+	"the annotation, or ask for GPUs in resources.limits.",
+    [GQ_MSG_RULE_NODE_NAME] =
+	"The pod puts itself onto {node}, a node with GPUs, by spec.nodeName and asks for none: "
+	"remove spec.nodeName, or ask for GPUs in resources.limits.",
+    [GQ_MSG_RULE_BYPASS_LABEL] = "The label {name}: {value} has the pod passed over by a GPU "
+				 "sharing system that guards this cluster: remove the label.",
+    [GQ_MSG_RULE_BYPASS_ENV] = "{container} sets {name} ({value}), which switches off what holds "
+			       "it to its share of a GPU: remove the variable.",
+    [GQ_MSG_RULE_BYPASS_SCHEDULER] =
+	"The pod asks for GPUs with schedulerName: {scheduler}; in this cluster pods with GPUs use "
+	"{list}, which holds them to their share: set schedulerName to that.",
+    [GQ_MSG_RULE_GPU_MEMORY] = "{container} asks for {name} and does not say how much memory of "
+			       "it: add {list} to its resources.limits.",
+    [GQ_MSG_RULE_USER_NAMESPACE] =
+	"The pod shares its users with the node: set {field}: false in its spec.",
+    [GQ_MSG_RULE_USER_NAMESPACE_HOST] =
+	"Pods here have a user namespace of their own, which cannot work with {field}: true: "
+	"remove {field} and set hostUsers: false in the pod's spec, or ask who runs the cluster to "
+	"exempt the namespace.",
+    [GQ_MSG_RULE_USER_NAMESPACE_WINDOWS] =
+	"Pods here have user namespaces of their own, which Windows does not have ({field}: "
+	"windows): ask who runs the cluster to exempt the namespace.",
+    [GQ_MSG_RULE_PROBE] =
+	"{container} holds a GPU and has neither readinessProbe nor startupProbe, so traffic "
+	"reaches it while its model still loads: add one.",
     [GQ_MSG_UNSUPPORTED_RESOURCE] =
 	"{container} asks for {name} ({detail}), which gpuquota cannot count in this version, so "
 	"the pod is refused: ask for nvidia.com/gpu or amd.com/gpu in its place.",
@@ -187,7 +259,7 @@ static bool is_name(const char *name, const char *text, size_t len)
 
 static size_t value_max(const char *name, size_t len)
 {
-	static const char *const lists[] = {"list", "listed", "classes", "detail"};
+	static const char *const lists[] = {"list", "where", "listed", "classes", "detail"};
 
 	if (is_name("problems", name, len))
 		return (size_t)16 << 10;

@@ -53,6 +53,36 @@ enum gq_locale { GQ_LOCALE_EN, GQ_LOCALE_COUNT };
 	/* limit: a phrase without class, "4 GPUs" */                                              \
 	X(POD_LIMIT, "tenant limit asks")                                                          \
 	X(POD_LIMIT_RULE, "limit asks")                                                            \
+	/* what rules find. where: VOLUME_… printed; container: "initContainers/NAME" */         \
+	X(VOLUME_HOST_PATH, "volume path")                                                         \
+	X(VOLUME_CLAIM, "volume claim name path")                                                  \
+	X(VOLUME_EPHEMERAL, "volume name path")                                                    \
+	X(RULE_MORE, "count")                                                                      \
+	X(RULE_PRIVILEGED, "container")                                                            \
+	X(RULE_HOST_PROCESS, "container")                                                          \
+	X(RULE_HOST_PID, "container capability")                                                   \
+	X(RULE_PROC_MOUNT, "container")                                                            \
+	X(RULE_SOCKET, "where socket")                                                             \
+	X(RULE_DEVICE, "where device")                                                             \
+	X(RULE_CLAIMS, "volume")                                                                   \
+	X(RULE_HOST_PATH, "where list")                                                            \
+	X(RULE_HOST_PATH_NONE, "where")                                                            \
+	X(RULE_HOST_PATH_READ_ONLY, "where path volume")                                           \
+	X(RULE_ENV_DEVICES, "container name value")                                                \
+	X(RULE_ENV_REFERENCE, "container name from")                                               \
+	X(RULE_ENV_CAPABILITIES, "container name runtime")                                         \
+	X(RULE_ENV_FROM, "container prefix source")                                                \
+	X(RULE_SCHEDULER, "scheduler")                                                             \
+	X(RULE_ANNOTATION, "name")                                                                 \
+	X(RULE_NODE_NAME, "node")                                                                  \
+	X(RULE_BYPASS_LABEL, "name value")                                                         \
+	X(RULE_BYPASS_ENV, "container name value")                                                 \
+	X(RULE_BYPASS_SCHEDULER, "scheduler list")                                                 \
+	X(RULE_GPU_MEMORY, "container name list")                                                  \
+	X(RULE_USER_NAMESPACE, "field")                                                            \
+	X(RULE_USER_NAMESPACE_HOST, "field")                                                       \
+	X(RULE_USER_NAMESPACE_WINDOWS, "field")                                                    \
+	X(RULE_PROBE, "container")                                                                 \
 	/* container, name, value, detail: of struct gq_pod_problem */                             \
 	X(UNSUPPORTED_RESOURCE, "container name detail")                                           \
 	X(UNSUPPORTED_ANNOTATION, "name detail")                                                   \

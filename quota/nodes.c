@@ -553,6 +553,16 @@ struct gq_class_reading gq_node_snapshot_read(const struct gq_node_snapshot *sna
 	return snapshot->known[snapshot->entries[at].known].reading;
 }
 
+bool gq_node_snapshot_has_gpu(const struct gq_node_snapshot *snapshot, const char *node_name)
+{
+	uint32_t at = gq_node_index_first(snapshot, "", node_name);
+
+	if (at == GQ_NODE_INDEX_END)
+		return false;
+	const struct gq_node_known *known = &snapshot->known[snapshot->entries[at].known];
+	return known->node && (offers_gpu(known->node) || known->reading.class_id != GQ_CLASS_NONE);
+}
+
 bool gq_node_snapshot_selector_for(const struct gq_node_snapshot *snapshot, int class_id,
 				   const char **ret_label, const char **ret_value)
 {

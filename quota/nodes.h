@@ -45,6 +45,9 @@ uint64_t gq_node_snapshot_fingerprint(const struct gq_node_snapshot *snapshot);
 struct gq_class_reading gq_node_snapshot_read(const struct gq_node_snapshot *snapshot,
 					      const char *node_name);
 
+/* Whether there is such a node, and it offers GPUs. */
+bool gq_node_snapshot_has_gpu(const struct gq_node_snapshot *snapshot, const char *node_name);
+
 /* A leaf class and the memory of a device there. */
 struct gq_candidate {
 	int class_id;

@@ -100,6 +100,10 @@ struct gq_posture {
 	size_t n_volumes;
 };
 
+/* The keys of labels and annotations that are kept; NULL ends each. */
+extern const char *const gq_posture_label_keys[];
+extern const char *const gq_posture_annotation_keys[];
+
 /* What gq_posture_decode_tree() reads of a pod, or of a pod template. */
 extern const struct gq_json_keep gq_posture_keep[];
 

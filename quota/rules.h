@@ -19,7 +19,8 @@ struct gq_ruled {
 	const struct gq_pod *pod;
 	const struct gq_posture *posture;
 	const struct gq_parts *parts; /* what the pod is charged on each class; NULL: not known */
-	struct gq_reads *reads;       /* for claims of volumes; NULL: none can be read */
+	const char *owner_kind; /* of a template, its workload's kind; NULL: the pod's owner's */
+	struct gq_reads *reads; /* for claims of volumes; NULL: none can be read */
 	/* Only the ephemeral containers that are not in `had` (names), on behalf of a pod that runs
 	 * already. */
 	bool ephemeral_only;
@@ -31,20 +32,29 @@ struct gq_ruled {
  * registration's matchConditions let pass. Work is that of a look at each container. */
 unsigned gq_rules_concern(const struct gq_posture *posture, const struct gq_pod *pod);
 
+/* Which rules are switched on for the pods of a tenant (NULL: of none), as bits. */
+unsigned gq_rules_active(const struct gq_policy *policy, const struct gq_tenant *tenant);
+
 enum gq_rules_answer {
 	GQ_RULES_PASSED, /* what was found in warn and audit is in the verdict */
 	GQ_RULES_REFUSED,
-	GQ_RULES_READ,   /* reads were added: ask again with them */
-	GQ_RULES_FAILED, /* a read failed for now: no opinion */
+	GQ_RULES_READ,     /* reads were added: ask again with them */
+	GQ_RULES_FAILED,   /* a read failed for now: no opinion */
+	GQ_RULES_TOO_MANY, /* inside: more would have to be read than can be */
 };
 
 /* Holds a pod against every rule of its policy. All that is found of enforced rules stands in the
  * verdict's message, a line each; the reason is the first one's. No lock, no I/O. */
 enum gq_rules_answer gq_rules_check(const struct gq_ruled *ruled, struct gq_verdict *verdict);
 
-/* Appends the CEL expression that is true for each pod which a rule other than podLimit,
- * requireGpuMemory, requireReadinessProbe and requireUserNamespace could concern: what
- * gq_rules_concern() sees. pod: a CEL expression of a Pod or a PodTemplateSpec. */
+/* The same as an answer: true when the verdict is made, be it that something has to be read. */
+bool gq_rules_verdict(const struct gq_ruled *ruled, struct gq_verdict *verdict);
+
+/* Append CEL expressions, of which pod is one that gives a Pod or a PodTemplateSpec.
+ * match_condition: true for each pod without a GPU of which a rule could find something in the pod
+ * itself; requireUserNamespace, which is about every pod, is left out.
+ * reference_condition: true for each that has volumes by claims, which have to be read first. */
 int gq_rules_print_match_condition(struct gq_buf *out, const char *pod);
+int gq_rules_print_reference_condition(struct gq_buf *out, const char *pod);
 
 #endif

@@ -1,0 +1,142 @@
+#include <string.h>
+
+#include "quota/rules_internal.h"
+
+/* Which pods a rule could concern: once for us, and once in CEL for the API server, which asks
+ * about these only. The two stand side by side here; where they differ the API server's may be
+ * true for more. */
+
+static unsigned bit(enum gq_rule_id id)
+{
+	return 1u << id;
+}
+
+static unsigned concern_of_container(const struct gq_posture *posture,
+				     const struct gq_posture_container *c)
+{
+	unsigned concern = 0;
+
+	if (c->privileged || c->host_process || c->unmasked_proc ||
+	    (posture->host_pid && (c->sys_admin || c->sys_ptrace)))
+		concern |= bit(GQ_RULE_PRIVILEGED);
+	for (size_t i = 0; i < c->n_envs; i++) {
+		bool devices = c->envs[i].env == GQ_ENV_VISIBLE_DEVICES ||
+			       c->envs[i].env == GQ_ENV_DRIVER_CAPABILITIES;
+		concern |= bit(devices ? GQ_RULE_GPU_WITHOUT_REQUEST : GQ_RULE_BYPASS_LABELS);
+	}
+	if (c->n_env_froms)
+		concern |= bit(GQ_RULE_GPU_WITHOUT_REQUEST);
+	return concern;
+}
+
+unsigned gq_rules_concern(const struct gq_posture *posture, const struct gq_pod *pod)
+{
+	bool asks = gq_pod_asks_for_gpu(pod);
+	unsigned concern = 0;
+
+	for (size_t i = 0; i < posture->n_containers; i++)
+		concern |= concern_of_container(posture, &posture->containers[i]);
+	for (size_t i = 0; i < posture->n_volumes; i++) {
+		const struct gq_posture_volume *volume = &posture->volumes[i];
+		if (volume->host_path[0])
+			concern |= bit(GQ_RULE_HOST_PATH);
+		if (volume->host_path[0] || volume->claim[0] || volume->volume_name[0])
+			concern |= bit(GQ_RULE_RUNTIME_SOCKETS) | bit(GQ_RULE_HOST_DEVICES);
+	}
+	if (posture->scheduler[0] || posture->n_annotations || pod->node_name[0])
+		concern |= bit(GQ_RULE_GPU_WITHOUT_REQUEST);
+	if (posture->n_labels || asks)
+		concern |= bit(GQ_RULE_BYPASS_LABELS);
+	if (asks)
+		concern |= bit(GQ_RULE_POD_LIMIT) | bit(GQ_RULE_REQUIRE_GPU_MEMORY) |
+			   bit(GQ_RULE_REQUIRE_READINESS_PROBE);
+	if (posture->host_users)
+		concern |= bit(GQ_RULE_REQUIRE_USER_NAMESPACE);
+	return concern;
+}
+
+/* Appends text with each "$P" replaced. */
+static void print(struct gq_buf *out, const char *text, const char *pod)
+{
+	const char *at;
+
+	while ((at = strstr(text, "$P"))) {
+		gq_buf_append(out, text, (size_t)(at - text));
+		gq_buf_puts(out, pod);
+		text = at + 2;
+	}
+	gq_buf_puts(out, text);
+}
+
+#define EVERY_CONTAINER                                                                            \
+	"($P.spec.containers + (has($P.spec.initContainers) ? $P.spec.initContainers : []) + "     \
+	"(has($P.spec.ephemeralContainers) ? $P.spec.ephemeralContainers : []))"
+
+static void print_env_names(struct gq_buf *out)
+{
+	for (int env = 0; env < GQ_ENVS; env++)
+		gq_buf_printf(out, "%s'%s'", env ? ", " : "",
+			      gq_gpu_env_name((enum gq_gpu_env)env));
+}
+
+static void print_keys(struct gq_buf *out, const char *const *keys)
+{
+	for (size_t i = 0; keys[i]; i++)
+		gq_buf_printf(out, "%s'%s'", i ? ", " : "", keys[i]);
+}
+
+int gq_rules_print_match_condition(struct gq_buf *out, const char *pod)
+{
+	/* privileged */
+	print(out,
+	      EVERY_CONTAINER
+	      ".exists(c, has(c.securityContext) && ("
+	      "(has(c.securityContext.privileged) && c.securityContext.privileged) || "
+	      "(has(c.securityContext.procMount) && "
+	      "c.securityContext.procMount != 'Default') || "
+	      "(has(c.securityContext.windowsOptions) && "
+	      "has(c.securityContext.windowsOptions.hostProcess) && "
+	      "c.securityContext.windowsOptions.hostProcess) || "
+	      "(has($P.spec.hostPID) && $P.spec.hostPID && "
+	      "has(c.securityContext.capabilities) && "
+	      "has(c.securityContext.capabilities.add)))) || "
+	      "(has($P.spec.securityContext) && "
+	      "has($P.spec.securityContext.windowsOptions) && "
+	      "has($P.spec.securityContext.windowsOptions.hostProcess) && "
+	      "$P.spec.securityContext.windowsOptions.hostProcess) || ",
+	      pod);
+	/* containerRuntimeSockets, hostDevices, hostPath */
+	print(out, "(has($P.spec.volumes) && $P.spec.volumes.exists(v, has(v.hostPath))) || ", pod);
+	/* gpuWithoutRequest and bypassLabels: the environment */
+	print(out, EVERY_CONTAINER ".exists(c, (has(c.env) && c.env.exists(e, e.name in [", pod);
+	print_env_names(out);
+	gq_buf_puts(out, "] && (has(e.valueFrom) || "
+			 "(has(e.value) && !(e.value in ['', 'void', 'none']))))) || "
+			 "(has(c.envFrom) && c.envFrom.exists(f, has(f.prefix) && "
+			 "f.prefix != '' && [");
+	print_env_names(out);
+	gq_buf_puts(out, "].exists(n, n.startsWith(f.prefix))))) || ");
+	/* gpuWithoutRequest: scheduling */
+	print(out,
+	      "(has($P.spec.schedulerName) && $P.spec.schedulerName in ['hami-scheduler', "
+	      "'kai-scheduler']) || (has($P.spec.nodeName) && $P.spec.nodeName != '') || "
+	      "(has($P.metadata) && has($P.metadata.annotations) && [",
+	      pod);
+	print_keys(out, gq_posture_annotation_keys);
+	print(out,
+	      "].exists(k, k in $P.metadata.annotations)) || "
+	      "(has($P.metadata) && has($P.metadata.labels) && [",
+	      pod);
+	print_keys(out, gq_posture_label_keys);
+	print(out, "].exists(k, k in $P.metadata.labels))", pod);
+	return out->code;
+}
+
+int gq_rules_print_reference_condition(struct gq_buf *out, const char *pod)
+{
+	print(out,
+	      "has($P.spec.volumes) && $P.spec.volumes.exists(v, "
+	      "has(v.persistentVolumeClaim) || has(v.ephemeral))",
+	      pod);
+	return out->code;
+}

@@ -1,0 +1,178 @@
+#include <string.h>
+
+#include "quota/rules_internal.h"
+
+/* Rules about what a pod takes of its node. */
+
+static void check_powers(const struct gq_ruled *ruled, const struct gq_posture_container *container,
+			 struct gq_found *found)
+{
+	struct gq_container_path path = gq_container_path(container);
+	const char *capability = container->sys_admin    ? "SYS_ADMIN"
+				 : container->sys_ptrace ? "SYS_PTRACE"
+							 : NULL;
+
+	if (container->privileged)
+		GQ_FOUND(found, GQ_MSG_RULE_PRIVILEGED, {"container", path.text});
+	if (container->host_process)
+		GQ_FOUND(found, GQ_MSG_RULE_HOST_PROCESS, {"container", path.text});
+	if (ruled->posture->host_pid && capability)
+		GQ_FOUND(found, GQ_MSG_RULE_HOST_PID, {"container", path.text},
+			 {"capability", capability});
+	if (container->unmasked_proc && ruled->posture->host_users)
+		GQ_FOUND(found, GQ_MSG_RULE_PROC_MOUNT, {"container", path.text});
+}
+
+enum gq_rules_answer gq_rule_privileged(const struct gq_ruled *ruled, struct gq_found *found)
+{
+	const struct gq_posture *posture = ruled->posture;
+
+	for (size_t i = 0; i < posture->n_containers; i++)
+		if (gq_ruled_container(ruled, &posture->containers[i]))
+			check_powers(ruled, &posture->containers[i], found);
+	return GQ_RULES_PASSED;
+}
+
+/* Calls for each volume that leads to a path of the node. */
+static enum gq_rules_answer each_path(const struct gq_ruled *ruled, struct gq_found *found,
+				      void (*check)(const struct gq_volume_path *path,
+						    struct gq_found *found))
+{
+	const struct gq_posture *posture = ruled->posture;
+	enum gq_rules_answer answer = GQ_RULES_PASSED;
+	struct gq_volume_path path;
+
+	for (size_t i = 0; i < posture->n_volumes; i++) {
+		enum gq_rules_answer one = gq_volume_path(ruled, &posture->volumes[i], &path);
+		if (one == GQ_RULES_FAILED)
+			return one;
+		if (one == GQ_RULES_READ)
+			answer = one;
+		else if (one == GQ_RULES_TOO_MANY)
+			GQ_FOUND(found, GQ_MSG_RULE_CLAIMS, {"volume", posture->volumes[i].name});
+		else if (path.on_node)
+			check(&path, found);
+	}
+	return answer;
+}
+
+static void check_socket(const struct gq_volume_path *path, struct gq_found *found)
+{
+	struct gq_host_path_reading read = gq_host_path_read(path->clean);
+	struct gq_buf where GQ_BUF_CLEANUP = GQ_BUF_INIT(2048);
+
+	if (!read.socket)
+		return;
+	gq_volume_path_print(&where, path);
+	GQ_FOUND(found, GQ_MSG_RULE_SOCKET, {"where", where.data ? where.data : ""},
+		 {"socket", read.socket});
+}
+
+static void check_device(const struct gq_volume_path *path, struct gq_found *found)
+{
+	struct gq_host_path_reading read = gq_host_path_read(path->clean);
+	struct gq_buf where GQ_BUF_CLEANUP = GQ_BUF_INIT(2048);
+
+	if (!read.device)
+		return;
+	gq_volume_path_print(&where, path);
+	GQ_FOUND(found, GQ_MSG_RULE_DEVICE, {"where", where.data ? where.data : ""},
+		 {"device", read.device});
+}
+
+enum gq_rules_answer gq_rule_runtime_sockets(const struct gq_ruled *ruled, struct gq_found *found)
+{
+	return each_path(ruled, found, check_socket);
+}
+
+enum gq_rules_answer gq_rule_host_devices(const struct gq_ruled *ruled, struct gq_found *found)
+{
+	return each_path(ruled, found, check_device);
+}
+
+static bool mounted_read_only(const struct gq_posture *posture, const char *volume)
+{
+	for (size_t i = 0; i < posture->n_containers; i++) {
+		const struct gq_posture_container *container = &posture->containers[i];
+		for (size_t m = 0; m < container->n_mounts; m++)
+			if (strcmp(container->mounts[m].volume, volume) == 0 &&
+			    !container->mounts[m].read_only)
+				return false;
+	}
+	return true;
+}
+
+/* The allowed path that lets it be mounted as it is; else one that would, were it read-only; else
+ * NULL. */
+static const struct gq_allowed_path *allowed_for(const struct gq_rules *rules, const char *clean,
+						 bool read_only)
+{
+	const struct gq_allowed_path *nearly = NULL;
+
+	for (size_t i = 0; i < rules->n_allowed_paths; i++) {
+		const struct gq_allowed_path *allowed = &rules->allowed_paths[i];
+		if (!gq_host_path_inside(clean, allowed->prefix))
+			continue;
+		if (read_only || !allowed->read_only)
+			return allowed;
+		nearly = allowed;
+	}
+	return nearly;
+}
+
+static void print_allowed(struct gq_buf *out, const struct gq_rules *rules)
+{
+	for (size_t i = 0; i < rules->n_allowed_paths; i++)
+		gq_buf_printf(out, "%s%s", i ? ", " : "", rules->allowed_paths[i].prefix);
+}
+
+/* Only what the pod itself names: a PersistentVolume is made by whoever runs the cluster. */
+enum gq_rules_answer gq_rule_host_path(const struct gq_ruled *ruled, struct gq_found *found)
+{
+	const struct gq_posture *posture = ruled->posture;
+	const struct gq_rules *rules = &ruled->policy->rules;
+	struct gq_volume_path path;
+
+	for (size_t i = 0; i < posture->n_volumes; i++) {
+		struct gq_buf where GQ_BUF_CLEANUP = GQ_BUF_INIT(2048);
+		struct gq_buf list GQ_BUF_CLEANUP = GQ_BUF_INIT(8192);
+		if (!posture->volumes[i].host_path[0] ||
+		    gq_volume_path(ruled, &posture->volumes[i], &path) || !path.on_node)
+			continue;
+		bool read_only = mounted_read_only(posture, posture->volumes[i].name);
+		const struct gq_allowed_path *allowed = allowed_for(rules, path.clean, read_only);
+		if (allowed && (read_only || !allowed->read_only))
+			continue;
+		gq_volume_path_print(&where, &path);
+		const char *text = where.data ? where.data : "";
+		print_allowed(&list, rules);
+		if (allowed)
+			GQ_FOUND(found, GQ_MSG_RULE_HOST_PATH_READ_ONLY, {"where", text},
+				 {"path", allowed->prefix}, {"volume", path.volume->name});
+		else if (rules->n_allowed_paths)
+			GQ_FOUND(found, GQ_MSG_RULE_HOST_PATH, {"where", text},
+				 {"list", list.data ? list.data : ""});
+		else
+			GQ_FOUND(found, GQ_MSG_RULE_HOST_PATH_NONE, {"where", text});
+	}
+	return GQ_RULES_PASSED;
+}
+
+enum gq_rules_answer gq_rule_user_namespace(const struct gq_ruled *ruled, struct gq_found *found)
+{
+	const struct gq_posture *posture = ruled->posture;
+	const char *host = posture->host_network ? "hostNetwork"
+			   : posture->host_pid   ? "hostPID"
+			   : posture->host_ipc   ? "hostIPC"
+						 : NULL;
+
+	if (!posture->host_users)
+		return GQ_RULES_PASSED;
+	if (posture->windows)
+		GQ_FOUND(found, GQ_MSG_RULE_USER_NAMESPACE_WINDOWS, {"field", "os.name"});
+	else if (host)
+		GQ_FOUND(found, GQ_MSG_RULE_USER_NAMESPACE_HOST, {"field", host});
+	else
+		GQ_FOUND(found, GQ_MSG_RULE_USER_NAMESPACE, {"field", "hostUsers"});
+	return GQ_RULES_PASSED;
+}
