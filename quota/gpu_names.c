@@ -270,22 +270,26 @@ static void print_name_test(struct gq_buf *out)
 	gq_buf_puts(out, ")')))");
 }
 
-int gq_gpu_names_print_match_condition(struct gq_buf *out)
+int gq_gpu_names_print_match_condition(struct gq_buf *out, const char *pod)
 {
-	gq_buf_puts(out, "(has(object.spec.resourceClaims) && "
-			 "size(object.spec.resourceClaims) > 0) || "
-			 "(has(object.metadata.annotations) && [");
+	gq_buf_printf(out,
+		      "(has(%s.spec.resourceClaims) && size(%s.spec.resourceClaims) > 0) || "
+		      "(has(%s.metadata) && has(%s.metadata.annotations) && [",
+		      pod, pod, pod, pod);
 	for (size_t i = 0; i < COUNT(annotations); i++)
 		gq_buf_printf(out, "%s'%s'", i ? ", " : "", annotations[i].key);
-	gq_buf_puts(out, "].exists(k, k in object.metadata.annotations)) || "
-			 "(has(object.spec.overhead) && object.spec.overhead.exists(k, ");
+	gq_buf_printf(out,
+		      "].exists(k, k in %s.metadata.annotations)) || "
+		      "(has(%s.spec.overhead) && %s.spec.overhead.exists(k, ",
+		      pod, pod, pod);
 	print_name_test(out);
-	gq_buf_puts(out, ")) || "
-			 "(object.spec.containers + (has(object.spec.initContainers) ? "
-			 "object.spec.initContainers : [])).exists(c, has(c.resources) && "
-			 "((has(c.resources.requests) ? [c.resources.requests] : []) + "
-			 "(has(c.resources.limits) ? [c.resources.limits] : []))"
-			 ".exists(m, m.exists(k, ");
+	gq_buf_printf(out,
+		      ")) || (%s.spec.containers + (has(%s.spec.initContainers) ? "
+		      "%s.spec.initContainers : [])).exists(c, has(c.resources) && "
+		      "((has(c.resources.requests) ? [c.resources.requests] : []) + "
+		      "(has(c.resources.limits) ? [c.resources.limits] : []))"
+		      ".exists(m, m.exists(k, ",
+		      pod, pod, pod);
 	print_name_test(out);
 	return gq_buf_puts(out, ")))");
 }

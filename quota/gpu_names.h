@@ -51,7 +51,8 @@ const char *gq_gpu_static_name(const char *name);
 
 /* Appends the CEL expression (one line, no trailing newline) that is true for every pod with a
  * request that the recogniser knows: resource names in limits and requests of containers and init
- * containers and in overhead, resourceClaims, annotations. For `object` a Pod. */
-int gq_gpu_names_print_match_condition(struct gq_buf *out);
+ * containers and in overhead, resourceClaims, annotations. pod: a CEL expression that gives a Pod
+ * or a PodTemplateSpec. */
+int gq_gpu_names_print_match_condition(struct gq_buf *out, const char *pod);
 
 #endif

@@ -225,7 +225,7 @@ static void match_condition_agrees_with_the_recogniser(void **state)
 	regex_t token, claimed, excepted;
 
 	(void)state;
-	assert_int_equal(gq_gpu_names_print_match_condition(&cel), 0);
+	assert_int_equal(gq_gpu_names_print_match_condition(&cel, "object"), 0);
 	compile_nth_match(cel.data, 0, &token);
 	compile_nth_match(cel.data, 1, &claimed);
 	compile_nth_match(cel.data, 2, &excepted);
@@ -256,14 +256,14 @@ static void match_condition_is_one_line_that_yaml_can_hold(void **state)
 					    "'gpu-fraction-num-devices'"};
 
 	(void)state;
-	assert_int_equal(gq_gpu_names_print_match_condition(&cel), 0);
+	assert_int_equal(gq_gpu_names_print_match_condition(&cel, "object"), 0);
 	assert_null(strpbrk(cel.data, "\n\t\"\\#"));
 	for (size_t i = 0; i < LEN(parts); i++)
 		assert_non_null(strstr(cel.data, parts[i]));
 	print_message("%zu bytes\n", cel.len);
 
 	struct gq_buf small GQ_BUF_CLEANUP = GQ_BUF_INIT(100);
-	assert_int_equal(gq_gpu_names_print_match_condition(&small), GQ_ETOOBIG);
+	assert_int_equal(gq_gpu_names_print_match_condition(&small, "object"), GQ_ETOOBIG);
 }
 
 int main(void)
