@@ -47,6 +47,13 @@ static bool view_take(struct gq_ledger *ledger, const char *ns_name, struct view
 	return true;
 }
 
+static enum gq_locale view_locale(const struct view *view)
+{
+	int tenant = view->assign.tenant;
+
+	return tenant < 0 ? view->policy->locale : view->policy->tenants[tenant].locale;
+}
+
 static const char *tenant_name(const struct view *view, int tenant)
 {
 	return view->policy->tenants[tenant].name;
@@ -130,7 +137,7 @@ static bool check_pod_limit_rule(const struct view *view, const struct gq_pod *p
 	if (rule->mode == GQ_MODE_DISABLED || asks <= rule->shares ||
 	    name_in(rule->exempt_namespaces, rule->n_exempt_namespaces, pod->namespace_))
 		return false;
-	gq_explain_pod_limit(&verdict->message, NULL, rule->shares, asks);
+	gq_explain_pod_limit(&verdict->message, verdict->locale, NULL, rule->shares, asks);
 	return gq_verdict_refuse(verdict, rule->mode, GQ_REASON_POD_LIMIT);
 }
 
@@ -141,8 +148,8 @@ static bool check_pod_limits(const struct view *view, const struct gq_pod *pod,
 	int64_t asks = most_shares(parts, pod);
 
 	if (asks > tenant->pod_limit_shares) {
-		gq_explain_pod_limit(&verdict->message, tenant->name, tenant->pod_limit_shares,
-				     asks);
+		gq_explain_pod_limit(&verdict->message, verdict->locale, tenant->name,
+				     tenant->pod_limit_shares, asks);
 		if (gq_verdict_refuse(verdict, tenant->mode, GQ_REASON_POD_LIMIT))
 			return true;
 	}
@@ -177,7 +184,7 @@ static bool check_namespace(const struct view *view, const struct gq_create *cre
 		gq_verdict_answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_EXEMPT);
 		return true;
 	case GQ_ASSIGN_AMBIGUOUS:
-		gq_explain_ambiguous_namespace(&verdict->message, name,
+		gq_explain_ambiguous_namespace(&verdict->message, verdict->locale, name,
 					       tenant_name(view, assign->first),
 					       tenant_name(view, assign->second));
 		if (!gq_verdict_refuse(verdict, view->policy->mode, GQ_REASON_AMBIGUOUS_NAMESPACE))
@@ -186,7 +193,7 @@ static bool check_namespace(const struct view *view, const struct gq_create *cre
 	case GQ_ASSIGN_NONE:
 	case GQ_ASSIGN_UNKNOWN:
 		if (!view->policy->unassigned_allow) {
-			gq_explain_unassigned(&verdict->message, name);
+			gq_explain_unassigned(&verdict->message, verdict->locale, name);
 			(void)gq_verdict_refuse(verdict, view->policy->mode, GQ_REASON_UNASSIGNED);
 		}
 		if (verdict->kind != GQ_VERDICT_DENY &&
@@ -224,14 +231,14 @@ static bool check_countable(const struct view *view, const struct gq_create *cre
 
 	if (pod->problem.kind != GQ_PROBLEM_NONE) {
 		bool quantity = pod->problem.kind == GQ_PROBLEM_BAD_QUANTITY;
-		gq_explain_problem(&verdict->message, pod);
+		gq_explain_problem(&verdict->message, verdict->locale, pod);
 		if (gq_verdict_refuse(verdict, mode,
 				      quantity ? GQ_REASON_BAD_QUANTITY : GQ_REASON_UNSUPPORTED))
 			return true;
 	}
 	if (pod->n_claims == 0 && pod->n_device_classes == 0)
 		return false;
-	switch (gq_claims_check(pod, create->reads, &verdict->message)) {
+	switch (gq_claims_check(pod, create->reads, verdict->locale, &verdict->message)) {
 	case GQ_CLAIMS_READ:
 		gq_verdict_answer(verdict, GQ_VERDICT_READ, GQ_REASON_CLAIM);
 		return true;
@@ -277,7 +284,7 @@ static bool check_attempts(struct gq_ledger *ledger, const struct gq_create *cre
 	struct gq_attempts attempts = gq_makers_attempts(ledger, maker->key.data, create->now_ns);
 
 	if (attempts.absent >= maker->most_absent) {
-		gq_explain_attempts(&verdict->message, create->pod, &attempts);
+		gq_explain_attempts(&verdict->message, verdict->locale, create->pod, &attempts);
 		gq_verdict_answer(verdict, GQ_VERDICT_DENY, GQ_REASON_OWNER_ATTEMPTS);
 		return true;
 	}
@@ -366,8 +373,8 @@ static bool check_again(struct gq_ledger *ledger, const struct gq_create *create
 	if (create->dry_run)
 		return false;
 	if (request && request != charge) {
-		gq_message_print(&verdict->message, GQ_LOCALE_EN, GQ_MSG_REQUEST_UID_REUSED, NULL,
-				 0);
+		gq_message_print(&verdict->message, verdict->locale, GQ_MSG_REQUEST_UID_REUSED,
+				 NULL, 0);
 		gq_verdict_answer(verdict, GQ_VERDICT_DENY, GQ_REASON_REQUEST_UID);
 		return true;
 	}
@@ -460,7 +467,8 @@ static enum outcome decide_in_view(struct gq_ledger *ledger, const struct gq_cre
 	const struct gq_explain about = {.policy = view->policy,
 					 .snapshot = view->snapshot,
 					 .pod = create->pod,
-					 .namespace_ = create->pod->namespace_};
+					 .namespace_ = create->pod->namespace_,
+					 .locale = verdict->locale};
 	struct proposal proposal GQ_CLEANUP(proposal_done) = {
 	    .create = create,
 	    .view = view,
@@ -483,7 +491,7 @@ static enum outcome decide_in_view(struct gq_ledger *ledger, const struct gq_cre
 	}
 	int code = gq_entry_print(&proposal.entry, create->pod, create->user, NULL);
 	if (code == GQ_ETOOBIG) {
-		gq_explain_too_big(&verdict->message);
+		gq_explain_too_big(&verdict->message, verdict->locale);
 		gq_verdict_answer(verdict, GQ_VERDICT_DENY, GQ_REASON_UNSUPPORTED);
 		return OUTCOME_DONE;
 	}
@@ -506,10 +514,13 @@ int gq_decide_create(struct gq_ledger *ledger, const struct gq_create *create,
 	for (int tries = 0; tries < REVALIDATE_MAX; tries++) {
 		struct view view GQ_CLEANUP(view_done) = {0};
 		gq_verdict_done(verdict);
-		if (create->now_ns >= create->deadline_ns)
+		if (create->now_ns >= create->deadline_ns) {
+			verdict->locale = gq_ledger_locale(ledger);
 			return gq_verdict_unavailable(verdict, GQ_REASON_TOO_LATE);
+		}
 		gq_ledger_lock(ledger);
 		bool ready = view_take(ledger, create->pod->namespace_, &view);
+		verdict->locale = gq_book_locale(ledger->cur);
 		gq_ledger_unlock(ledger);
 		if (!ready)
 			return gq_verdict_unavailable(verdict, GQ_REASON_NOT_SYNCED);
@@ -517,6 +528,7 @@ int gq_decide_create(struct gq_ledger *ledger, const struct gq_create *create,
 		    namespace_unknown(ledger, create, verdict, &view))
 			return 0;
 		verdict->policy = gq_policy_ref(view.policy);
+		verdict->locale = view_locale(&view);
 		if (view.assign.tenant >= 0)
 			verdict->tenant = tenant_name(&view, view.assign.tenant);
 		if (check_namespace(&view, create, verdict) ||
