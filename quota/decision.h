@@ -94,11 +94,12 @@ struct gq_reads {
 };
 void gq_reads_done(struct gq_reads *reads);
 
-#define GQ_WARNINGS_MAX 8
+#define GQ_WARNINGS_MAX 32
 
 struct gq_verdict {
 	enum gq_verdict_kind kind;
 	enum gq_reason reason;
+	enum gq_locale locale; /* of message and warnings: the tenant's, or the policy's */
 	int64_t wait_ns;
 	uint64_t ticket;       /* ALLOW: to be committed before the answer; 0: nothing to commit */
 	struct gq_buf message; /* DENY, UNAVAILABLE: for people, may have several lines */

@@ -45,6 +45,8 @@ struct call {
 	struct gq_reads *reads; /* made when the decision first asks for one */
 	atomic_int reads_under_way;
 	struct gq_verdict verdict; /* while its ticket is being committed */
+	bool decided;              /* once at least, and locale is its namespace's */
+	enum gq_locale locale;     /* of what is told of it */
 };
 
 struct gq_admission *gq_admission_new(const struct gq_admission_options *options)
@@ -121,6 +123,12 @@ static void call_free(void *state)
 	free(call);
 }
 
+/* Of a call that was not decided yet, or is none: the policy's. */
+static enum gq_locale locale_of(const struct gq_admission *admission, const struct call *call)
+{
+	return call && call->decided ? call->locale : gq_ledger_locale(admission->options.ledger);
+}
+
 /* An answer that is no AdmissionReview: the API server takes it as a failed call. */
 static void answer_error(struct gq_request *request, int status, const char *text, bool close)
 {
@@ -155,8 +163,8 @@ static int answer_last_word(const struct call *call, const char *text)
 	return code;
 }
 
-static void answer_unavailable(struct gq_admission *admission, struct gq_request *request,
-			       enum gq_reason reason, const char *text)
+static void answer_text(struct gq_admission *admission, struct gq_request *request,
+			enum gq_reason reason, const char *text)
 {
 	const struct call *call = gq_request_state(request);
 
@@ -171,19 +179,28 @@ static void answer_unavailable(struct gq_admission *admission, struct gq_request
 	answer_error(request, 503, text, reason == GQ_REASON_NOT_LEADER);
 }
 
+static void answer_unavailable(struct gq_admission *admission, struct gq_request *request,
+			       enum gq_reason reason, enum gq_message_id id)
+{
+	struct gq_buf text GQ_BUF_CLEANUP = GQ_BUF_INIT(1024);
+
+	gq_message_print(&text, locale_of(admission, gq_request_state(request)), id, NULL, 0);
+	answer_text(admission, request, reason, text.data ? text.data : "");
+}
+
 static void answer_bad(struct gq_admission *admission, struct gq_request *request,
 		       const struct gq_err *err)
 {
 	struct gq_buf text GQ_BUF_CLEANUP = GQ_BUF_INIT(4096);
 
 	if (err->code == GQ_ENOMEM) {
-		answer_unavailable(admission, request, GQ_REASON_OVERLOADED, "out of memory");
+		answer_unavailable(admission, request, GQ_REASON_OVERLOADED, GQ_MSG_NO_MEMORY);
 		return;
 	}
 	count(admission, request, GQ_VERDICT_DENY, GQ_REASON_BAD_REVIEW);
 	gq_log(GQ_LOG_WARN, "a review was answered with 400",
 	       GQ_S("path", gq_request_path(request)), GQ_S("problem", err->msg));
-	gq_message_print(&text, GQ_LOCALE_EN, GQ_MSG_BAD_REVIEW,
+	gq_message_print(&text, locale_of(admission, gq_request_state(request)), GQ_MSG_BAD_REVIEW,
 			 &(struct gq_message_arg){"detail", err->msg}, 1);
 	answer_error(request, 400, text.data ? text.data : "", false);
 }
@@ -214,7 +231,7 @@ static void answer_verdict(struct call *call, const struct gq_verdict *verdict)
 	};
 
 	if (verdict->kind == GQ_VERDICT_UNAVAILABLE) {
-		answer_unavailable(call->admission, call->request, verdict->reason, answer.message);
+		answer_text(call->admission, call->request, verdict->reason, answer.message);
 		return;
 	}
 	if (verdict->kind == GQ_VERDICT_DENY)
@@ -235,7 +252,7 @@ static void answer_verdict(struct call *call, const struct gq_verdict *verdict)
 	}
 	if (gq_review_print(&body, &answer)) {
 		answer_unavailable(call->admission, call->request, GQ_REASON_OVERLOADED,
-				   "out of memory");
+				   GQ_MSG_NO_MEMORY);
 		return;
 	}
 	count(call->admission, call->request, verdict->kind, verdict->reason);
@@ -247,11 +264,7 @@ static void answer_verdict(struct call *call, const struct gq_verdict *verdict)
 
 static void answer_too_late(struct call *call)
 {
-	struct gq_buf text GQ_BUF_CLEANUP = GQ_BUF_INIT(1024);
-
-	gq_message_print(&text, GQ_LOCALE_EN, GQ_MSG_TOO_LATE, NULL, 0);
-	answer_unavailable(call->admission, call->request, GQ_REASON_TOO_LATE,
-			   text.data ? text.data : "");
+	answer_unavailable(call->admission, call->request, GQ_REASON_TOO_LATE, GQ_MSG_TOO_LATE);
 }
 
 /* ---- waiting for others ---- */
@@ -274,7 +287,8 @@ static void answer_uncommitted(struct call *call)
 	verdict->reason = GQ_REASON_JOURNAL;
 	verdict->n_warnings = 0;
 	gq_buf_reset(&verdict->message);
-	gq_message_print(&verdict->message, GQ_LOCALE_EN, GQ_MSG_JOURNAL, NULL, 0);
+	verdict->locale = locale_of(call->admission, call);
+	gq_message_print(&verdict->message, verdict->locale, GQ_MSG_JOURNAL, NULL, 0);
 	answer_verdict(call, verdict);
 }
 
@@ -458,10 +472,13 @@ static void decide(struct call *call)
 		verdict.kind = GQ_VERDICT_ALLOW;
 		verdict.reason = GQ_REASON_NOT_OURS;
 	}
-	if (code)
+	if (code) {
 		answer_bad(call->admission, call->request, &err);
-	else
-		proceed(call, &verdict, now_ns);
+		return;
+	}
+	call->decided = true;
+	call->locale = verdict.locale;
+	proceed(call, &verdict, now_ns);
 }
 
 static int refuse_policy(struct gq_verdict *verdict, const struct gq_policy_problems *problems,
@@ -476,7 +493,7 @@ static int refuse_policy(struct gq_verdict *verdict, const struct gq_policy_prob
 	else
 		gq_buf_puts(&list, parse_err->msg);
 	int code =
-	    gq_message_print(&verdict->message, GQ_LOCALE_EN, GQ_MSG_POLICY_INVALID,
+	    gq_message_print(&verdict->message, verdict->locale, GQ_MSG_POLICY_INVALID,
 			     &(struct gq_message_arg){"problems", list.data ? list.data : ""}, 1);
 	return code ? gq_fail(err, GQ_ENOMEM, "out of memory") : 0;
 }
@@ -500,6 +517,7 @@ static int decide_policy(struct call *call, struct gq_verdict *verdict, struct g
 	    strcmp(review->name, options->policy_name) != 0)
 		return 0;
 	verdict->reason = GQ_REASON_POLICY;
+	verdict->locale = gq_ledger_locale(options->ledger);
 	/* twenty problems may take more than a refused pod's message */
 	verdict->message.max = MESSAGE_MAX_BYTES;
 	int code = gq_review_object_string(review, key, 2, &yaml, &len, err);
@@ -507,7 +525,7 @@ static int decide_policy(struct call *call, struct gq_verdict *verdict, struct g
 		return code;
 	if (!yaml) {
 		verdict->kind = GQ_VERDICT_DENY;
-		return gq_message_print(&verdict->message, GQ_LOCALE_EN, GQ_MSG_POLICY_NO_KEY,
+		return gq_message_print(&verdict->message, verdict->locale, GQ_MSG_POLICY_NO_KEY,
 					&(struct gq_message_arg){"key", "policy.yaml"}, 1)
 			   ? gq_fail(err, GQ_ENOMEM, "out of memory")
 			   : 0;
@@ -592,21 +610,13 @@ static bool leads(const struct gq_admission *admission)
 	return !options->leads || options->leads(options->arg);
 }
 
-static void answer_not_leader(struct gq_admission *admission, struct gq_request *request)
-{
-	struct gq_buf text GQ_BUF_CLEANUP = GQ_BUF_INIT(1024);
-
-	gq_message_print(&text, GQ_LOCALE_EN, GQ_MSG_NOT_LEADER, NULL, 0);
-	answer_unavailable(admission, request, GQ_REASON_NOT_LEADER, text.data ? text.data : "");
-}
-
 void gq_admission_handle(struct gq_admission *admission, struct gq_request *request)
 {
 	struct call *call = gq_request_state(request);
 	struct gq_err err = {0};
 
 	if (!leads(admission)) {
-		answer_not_leader(admission, request);
+		answer_unavailable(admission, request, GQ_REASON_NOT_LEADER, GQ_MSG_NOT_LEADER);
 		return;
 	}
 

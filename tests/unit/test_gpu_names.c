@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "quota/gpu_names.h"
+#include "quota/message.h"
 
 #define LEN(array) (sizeof(array) / sizeof *(array))
 
@@ -102,14 +103,16 @@ static void every_name_means_what_it_should(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < LEN(cases); i++) {
-		const char *untouched = "untouched", *detail = untouched;
+		const char *untouched = "untouched";
+		struct gq_phrase detail = GQ_PHRASE_NAME(untouched);
 		print_message("%s\n", cases[i].name);
 		assert_int_equal(gq_gpu_resource_meaning(cases[i].name, &detail), cases[i].meaning);
 		assert_int_equal(gq_gpu_resource_meaning(cases[i].name, NULL), cases[i].meaning);
 		if (cases[i].detail)
-			assert_non_null(strstr(detail, cases[i].detail));
+			assert_non_null(
+			    strstr(gq_phrase_text(GQ_LOCALE_EN, &detail), cases[i].detail));
 		else
-			assert_ptr_equal(detail, untouched);
+			assert_ptr_equal(detail.name, untouched);
 		const char *offered = gq_gpu_node_resource(cases[i].name);
 		if (cases[i].node_resource)
 			assert_string_equal(offered, cases[i].node_resource);
@@ -128,11 +131,11 @@ static void every_name_means_what_it_should(void **state)
 
 static void annotations(void **state)
 {
-	const char *detail = NULL;
+	struct gq_phrase detail = GQ_PHRASE_NAME("");
 
 	(void)state;
 	assert_int_equal(gq_gpu_annotation_meaning("gpu-fraction", &detail), GQ_GPU_NOT_SUPPORTED);
-	assert_non_null(strstr(detail, "KAI"));
+	assert_non_null(strstr(gq_phrase_text(GQ_LOCALE_EN, &detail), "KAI"));
 	assert_int_equal(gq_gpu_annotation_meaning("gpu-memory", NULL), GQ_GPU_NOT_SUPPORTED);
 	assert_int_equal(gq_gpu_annotation_meaning("gpu-fraction-num-devices", NULL),
 			 GQ_GPU_NOT_SUPPORTED);
