@@ -126,10 +126,6 @@ enum gq_reason gq_finding_reason(const struct gq_finding *finding);
 
 /* ---- claims.c (no lock) ---- */
 
-/* The read of a path, added when it is not there yet. NULL: too many. */
-struct gq_read *gq_reads_get(struct gq_reads *reads, enum gq_read_kind kind, const char *path,
-			     const struct gq_json_keep *keep);
-
 enum gq_claims_verdict {
 	GQ_CLAIMS_HARMLESS, /* none is of a GPU */
 	GQ_CLAIMS_READ,     /* reads were added */

@@ -136,6 +136,11 @@ bool gq_verdict_refuse(struct gq_verdict *verdict, enum gq_mode mode, enum gq_re
 	return false;
 }
 
+void gq_verdict_allow(struct gq_verdict *verdict, enum gq_reason reason)
+{
+	gq_verdict_answer(verdict, GQ_VERDICT_ALLOW, reason);
+}
+
 enum gq_reason gq_finding_reason(const struct gq_finding *finding)
 {
 	return finding->kind == GQ_FINDING_UNLISTED ? GQ_REASON_UNLISTED : GQ_REASON_OVER_LIMIT;
