@@ -1,4 +1,4 @@
-foreach(file arena claim demand edit entry field gpu_names node object pod quantity)
+foreach(file arena claim demand edit entry field gpu_names host_path node object pod quantity)
   gq_unit_test(${file} LINKS gq_quota)
 endforeach()
 gq_fail_alloc(entry)
