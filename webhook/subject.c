@@ -7,6 +7,7 @@
 #include "quota/field.h"
 #include "quota/message.h"
 #include "quota/policy.h"
+#include "quota/rules.h"
 
 #define MESSAGE_MAX_BYTES (32u << 10)
 
