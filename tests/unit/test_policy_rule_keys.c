@@ -158,7 +158,7 @@ static void long_path(void **state)
 
 	(void)state;
 	gq_buf_puts(&yaml, POLICY_HEAD "rules: {hostPath: {mode: enforce, allow: [");
-	for (int i = 0; i < 4097; i++)
+	for (int i = 0; i < 4098; i++)
 		gq_buf_putc(&yaml, i % 8 ? 'x' : '/');
 	gq_buf_puts(&yaml, "]}}\n");
 	assert_int_equal(yaml.code, 0);

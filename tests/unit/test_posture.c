@@ -130,7 +130,7 @@ static const struct {
     /* labels and annotations: these keys and no others */
     {META("'labels':{'x':'y','kai.scheduler/queue':'q','hami.io/webhook':'ignore',"
 	  "'kai.scheduler/queue2':'r'}"),
-     "label hami.io/webhook=ignore; label kai.scheduler/queue=q"},
+     "label hami.io/webhook=ignore"},
     {META("'annotations':{'nvidia.com/vgpu-mode':'mps','nvidia.com/use-gputype':'A100','nvidia.com/"
 	  "nouse-gputype':'H100','nvidia.com/use-gpuuuid':'GPU-1','nvidia.com/"
 	  "nouse-gpuuuid':'','hami.io/vgpu-node':'n','hami.io/webhook':'ignore'}"),
