@@ -90,6 +90,7 @@ struct gq_verdict {
 	struct gq_buf message; /* DENY, UNAVAILABLE: for people, may have several lines */
 	struct gq_buf warnings[GQ_WARNINGS_MAX];
 	size_t n_warnings;
+	bool warnings_cut;        /* there were more of them */
 	struct gq_buf audit;      /* what audit mode would have refused; "" is nothing */
 	const char *tenant;       /* name, valid while `policy` is held; or NULL */
 	struct gq_policy *policy; /* reference, or NULL */
