@@ -229,7 +229,9 @@ static void answer_verdict(struct call *call, const struct gq_verdict *verdict)
 	    .allowed = verdict->kind == GQ_VERDICT_ALLOW,
 	    .code = 403,
 	    .message = verdict->message.data ? verdict->message.data : "",
-	    .warnings = warnings,
+	    .warnings = {.texts = warnings,
+			 .cut = verdict->warnings_cut,
+			 .locale = verdict->locale},
 	    .audit = audit,
 	};
 
@@ -239,8 +241,8 @@ static void answer_verdict(struct call *call, const struct gq_verdict *verdict)
 	}
 	if (verdict->kind == GQ_VERDICT_DENY)
 		tell_denied(call, verdict);
-	for (; answer.n_warnings < verdict->n_warnings; answer.n_warnings++)
-		warnings[answer.n_warnings] = verdict->warnings[answer.n_warnings].data;
+	for (; answer.warnings.n < verdict->n_warnings; answer.warnings.n++)
+		warnings[answer.warnings.n] = verdict->warnings[answer.warnings.n].data;
 	if (verdict->tenant) {
 		audit[2 * answer.n_audit] = "tenant";
 		audit[2 * answer.n_audit++ + 1] = verdict->tenant;
@@ -290,6 +292,7 @@ static void answer_uncommitted(struct call *call)
 	    call->subject.kind == GQ_SUBJECT_BINDING ? GQ_VERDICT_DENY : GQ_VERDICT_UNAVAILABLE;
 	verdict->reason = GQ_REASON_JOURNAL;
 	verdict->n_warnings = 0;
+	verdict->warnings_cut = false;
 	gq_buf_reset(&verdict->message);
 	verdict->locale = locale_of(call->admission, call);
 	gq_message_print(&verdict->message, verdict->locale, GQ_MSG_JOURNAL, NULL, 0);
