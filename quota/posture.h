@@ -53,6 +53,8 @@ struct gq_mount {
 	X("hami.io/webhook")                                                                       \
 	X("kai.scheduler/queue")
 #define GQ_POSTURE_ANNOTATIONS(X)                                                                  \
+	X("hami.io/amd-devices-allocated")                                                         \
+	X("hami.io/amd-devices-to-allocate")                                                       \
 	X("hami.io/bind-phase")                                                                    \
 	X("hami.io/bind-time")                                                                     \
 	X("hami.io/vgpu-devices-allocated")                                                        \
