@@ -168,6 +168,25 @@ static void long_path(void **state)
 	gq_buf_done(&yaml);
 }
 
+/* A service account has the longest name that an object may have. */
+static void long_account(void **state)
+{
+	(void)state;
+	for (int n = 253; n <= 254; n++) {
+		struct gq_buf yaml = GQ_BUF_INIT(64u << 10);
+		gq_buf_puts(&yaml, POLICY_HEAD "rules: {privileged: {mode: warn, "
+					       "exemptServiceAccounts: [a/");
+		for (int i = 0; i < n; i++)
+			gq_buf_putc(&yaml, i % 50 == 49 ? '.' : 'x');
+		gq_buf_puts(&yaml, "]}}\n");
+		assert_int_equal(yaml.code, 0);
+		char *said = policy_problems(yaml.data, yaml.len);
+		assert_int_equal(strstr(said, " is not a service account; ") != NULL, n > 253);
+		free(said);
+		gq_buf_done(&yaml);
+	}
+}
+
 static void allowed_paths(void **state)
 {
 	struct gq_policy *p =
@@ -250,9 +269,10 @@ static void resources(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(problems),   cmocka_unit_test(too_many),
-	    cmocka_unit_test(long_path),  cmocka_unit_test(allowed_paths),
-	    cmocka_unit_test(schedulers), cmocka_unit_test(resources),
+	    cmocka_unit_test(problems),      cmocka_unit_test(too_many),
+	    cmocka_unit_test(long_path),     cmocka_unit_test(long_account),
+	    cmocka_unit_test(allowed_paths), cmocka_unit_test(schedulers),
+	    cmocka_unit_test(resources),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
