@@ -39,7 +39,7 @@ static void check_visible(const struct gq_posture *posture, const char *containe
 		else if (!is_one_of(env->value, no_devices, COUNT(no_devices)))
 			GQ_FOUND(found, GQ_MSG_RULE_ENV_DEVICES, {"container", container},
 				 {"name", name}, {"value", env->value});
-	} else if (env->env == GQ_ENV_DRIVER_CAPABILITIES &&
+	} else if (env->env == GQ_ENV_DRIVER_CAPABILITIES && (!env->value || env->value[0]) &&
 		   strncmp(posture->runtime_class, "nvidia", 6) == 0) {
 		GQ_FOUND(found, GQ_MSG_RULE_ENV_CAPABILITIES, {"container", container},
 			 {"name", name}, {"runtime", posture->runtime_class});
@@ -60,6 +60,22 @@ static void check_pod_without_gpu(const struct gq_ruled *ruled, struct gq_found 
 		GQ_FOUND(found, GQ_MSG_RULE_NODE_NAME, {"node", ruled->pod->node_name});
 }
 
+/* Variables that envFrom may set, of which one is a or b. */
+static void check_env_froms(const struct gq_posture_container *container, enum gq_gpu_env a,
+			    enum gq_gpu_env b, struct gq_found *found)
+{
+	struct gq_container_path path = gq_container_path(container);
+
+	for (size_t i = 0; i < container->n_env_froms; i++) {
+		const struct gq_env_from *from = &container->env_froms[i];
+		bool first = gq_gpu_env_begins(a, from->prefix);
+		if (first || gq_gpu_env_begins(b, from->prefix))
+			GQ_FOUND(found, GQ_MSG_RULE_ENV_FROM, {"container", path.text},
+				 {"prefix", from->prefix}, {"source", from->source},
+				 {"name", gq_gpu_env_name(first ? a : b)});
+	}
+}
+
 /* Where a container asks for GPUs the device plugin sets the variable to what it gave, whatever the
  * pod says. Source: NVIDIA/nvidia-container-toolkit issue 27. */
 enum gq_rules_answer gq_rule_gpu_without_request(const struct gq_ruled *ruled,
@@ -70,15 +86,13 @@ enum gq_rules_answer gq_rule_gpu_without_request(const struct gq_ruled *ruled,
 	for (size_t i = 0; i < posture->n_containers; i++) {
 		const struct gq_posture_container *container = &posture->containers[i];
 		struct gq_container_path path = gq_container_path(container);
-		if (container->has_gpu || asks_by_annotation(ruled->pod) ||
+		if (container->has_plugin_gpu || asks_by_annotation(ruled->pod) ||
 		    !gq_ruled_container(ruled, container))
 			continue;
 		for (size_t e = 0; e < container->n_envs; e++)
 			check_visible(posture, path.text, &container->envs[e], found);
-		for (size_t e = 0; e < container->n_env_froms; e++)
-			GQ_FOUND(found, GQ_MSG_RULE_ENV_FROM, {"container", path.text},
-				 {"prefix", container->env_froms[e].prefix},
-				 {"source", container->env_froms[e].source});
+		check_env_froms(container, GQ_ENV_VISIBLE_DEVICES, GQ_ENV_DRIVER_CAPABILITIES,
+				found);
 	}
 	if (!ruled->ephemeral_only && !gq_pod_asks_for_gpu(ruled->pod))
 		check_pod_without_gpu(ruled, found);
@@ -109,6 +123,7 @@ static void check_switches(const struct gq_posture_container *container, struct 
 				 {"name", gq_gpu_env_name(env->env)},
 				 {"value", env->value ? env->value : env->from});
 	}
+	check_env_froms(container, GQ_ENV_DISABLE_CONTROL, GQ_ENV_CORE_POLICY, found);
 }
 
 enum gq_rules_answer gq_rule_bypass_labels(const struct gq_ruled *ruled, struct gq_found *found)
