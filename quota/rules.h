@@ -21,8 +21,8 @@ struct gq_ruled {
 	const struct gq_parts *parts; /* what the pod is charged on each class; NULL: not known */
 	const char *owner_kind; /* of a template, its workload's kind; NULL: the pod's owner's */
 	struct gq_reads *reads; /* for claims of volumes; NULL: none can be read */
-	/* Only the ephemeral containers that are not in `had` (names), on behalf of a pod that runs
-	 * already. */
+	/* Only the ephemeral containers that are not in `had` (names) and what these mount, on
+	 * behalf of a pod that runs already. */
 	bool ephemeral_only;
 	const char *const *had;
 	size_t n_had;
@@ -53,7 +53,8 @@ bool gq_rules_verdict(const struct gq_ruled *ruled, struct gq_verdict *verdict);
 /* Append CEL expressions, of which pod is one that gives a Pod or a PodTemplateSpec.
  * match_condition: true for each pod without a GPU of which a rule could find something in the pod
  * itself; requireUserNamespace, which is about every pod, is left out.
- * reference_condition: true for each that has volumes by claims, which have to be read first. */
+ * reference_condition: true for each of which that hangs on something else: one with volumes by
+ * claims, which have to be read first, or with a scheduler, which a policy may name. */
 int gq_rules_print_match_condition(struct gq_buf *out, const char *pod);
 int gq_rules_print_reference_condition(struct gq_buf *out, const char *pod);
 
