@@ -14,13 +14,23 @@ static void print_quota(struct gq_buf *out)
 	gq_gpu_names_print_match_condition(out, "object");
 }
 
+/* pod: gives a Pod or a PodTemplateSpec */
+static void print_ruled(struct gq_buf *out, const char *pod)
+{
+	gq_rules_print_container_condition(out, pod);
+	gq_buf_puts(out, " || ");
+	gq_rules_print_pod_condition(out, pod);
+}
+
 static void print_rules(struct gq_buf *out)
 {
 	gq_buf_puts(out, "(" EPHEMERAL " || !(");
 	gq_gpu_names_print_match_condition(out, "object");
 	gq_buf_puts(out, ")) && (");
-	gq_rules_print_match_condition(out, "object");
-	gq_buf_puts(out, ")");
+	gq_rules_print_container_condition(out, "object");
+	gq_buf_puts(out, " || (!" EPHEMERAL " && (");
+	gq_rules_print_pod_condition(out, "object");
+	gq_buf_puts(out, ")))");
 }
 
 static void print_others(struct gq_buf *out)
@@ -28,7 +38,7 @@ static void print_others(struct gq_buf *out)
 	gq_buf_puts(out, "!(");
 	gq_gpu_names_print_match_condition(out, "object");
 	gq_buf_puts(out, ") && !(");
-	gq_rules_print_match_condition(out, "object");
+	print_ruled(out, "object");
 	gq_buf_puts(out, ")");
 }
 
@@ -63,7 +73,7 @@ static void print_workloads(struct gq_buf *out)
 			 ".exists(t, has(t.spec) && (");
 	gq_gpu_names_print_match_condition(out, "t");
 	gq_buf_puts(out, " || ");
-	gq_rules_print_match_condition(out, "t");
+	print_ruled(out, "t");
 	gq_buf_puts(out, "))");
 }
 

@@ -50,12 +50,16 @@ enum gq_rules_answer gq_rules_check(const struct gq_ruled *ruled, struct gq_verd
 /* The same as an answer: true when the verdict is made, be it that something has to be read. */
 bool gq_rules_verdict(const struct gq_ruled *ruled, struct gq_verdict *verdict);
 
-/* Append CEL expressions, of which pod is one that gives a Pod or a PodTemplateSpec.
- * match_condition: true for each pod without a GPU of which a rule could find something in the pod
- * itself; requireUserNamespace, which is about every pod, is left out.
+/* Append CEL expressions, of which pod is one that gives a Pod or a PodTemplateSpec. For each pod
+ * without a GPU in which a rule could find something one of the first two is true;
+ * requireUserNamespace, which is about every pod, is left out.
+ * container_condition: by what its containers, ephemeral ones too, have or may mount.
+ * pod_condition: by what the pod chooses as a whole; every pod that runs has a node, so it says
+ * nothing about ephemeral containers.
  * reference_condition: true for each of which that hangs on something else: one with volumes by
  * claims, which have to be read first, or with a scheduler, which a policy may name. */
-int gq_rules_print_match_condition(struct gq_buf *out, const char *pod);
+int gq_rules_print_container_condition(struct gq_buf *out, const char *pod);
+int gq_rules_print_pod_condition(struct gq_buf *out, const char *pod);
 int gq_rules_print_reference_condition(struct gq_buf *out, const char *pod);
 
 #endif

@@ -102,7 +102,7 @@ static void print_keys(struct gq_buf *out, const char *const *keys, size_t n)
 		gq_buf_printf(out, "%s'%s'", i ? ", " : "", keys[i]);
 }
 
-int gq_rules_print_match_condition(struct gq_buf *out, const char *pod)
+int gq_rules_print_container_condition(struct gq_buf *out, const char *pod)
 {
 	/* privileged */
 	print(out,
@@ -134,8 +134,13 @@ int gq_rules_print_match_condition(struct gq_buf *out, const char *pod)
 		      "f.prefix != '' && [",
 		      gq_gpu_env_name(GQ_ENV_VISIBLE_DEVICES));
 	print_env_names(out);
-	gq_buf_puts(out, "].exists(n, n.startsWith(f.prefix))))) || ");
-	/* gpuWithoutRequest: scheduling */
+	gq_buf_puts(out, "].exists(n, n.startsWith(f.prefix)))))");
+	return out->code;
+}
+
+/* gpuWithoutRequest, and the label of bypassLabels. */
+int gq_rules_print_pod_condition(struct gq_buf *out, const char *pod)
+{
 	print(out,
 	      "(has($P.spec.schedulerName) && $P.spec.schedulerName in ['hami-scheduler', "
 	      "'kai-scheduler']) || (has($P.spec.nodeName) && $P.spec.nodeName != '') || "
