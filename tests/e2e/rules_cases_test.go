@@ -198,10 +198,7 @@ func (c *ruleCase) complete(p *program, number int) {
 			list[i].EphemeralContainerCommon = corev1.EphemeralContainerCommon(common)
 		}
 	}
-	// Nobody binds it, so the program is asked about nothing but what the case is about.
-	if spec.SchedulerName == "" {
-		held(c.pod)
-	}
+	spec.NodeName = "cpu-1"
 }
 
 func completeContainer(container *corev1.Container) {
@@ -305,6 +302,7 @@ func (c *ruleCase) prepareEphemeral(p *program) {
 	had := c.pod.Spec.EphemeralContainers
 	c.pod.Spec.EphemeralContainers = nil
 	c.pod = p.mustCreate(c.namespace, c.pod)
+	c.pod.ResourceVersion = "" // its status changes meanwhile
 	if had == nil {
 		return
 	}
@@ -314,6 +312,7 @@ func (c *ruleCase) prepareEphemeral(p *program) {
 	if err != nil {
 		p.Fatalf("%s: %v", c.Name, err)
 	}
+	c.pod.ResourceVersion = ""
 }
 
 // ask has the API server ask, and leaves no trace.

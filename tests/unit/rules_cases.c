@@ -136,6 +136,7 @@ static void read_ephemeral(struct rules_case *c, struct json_object *spec)
 	if (!added)
 		return;
 	c->ephemeral = true;
+	set_default(spec, "nodeName", json_object_new_string("cpu"));
 	set_default(spec, "ephemeralContainers", json_object_new_array());
 	struct json_object *all = get(spec, "ephemeralContainers");
 	for (size_t i = 0; i < json_object_array_length(all); i++) {
