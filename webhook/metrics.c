@@ -198,6 +198,19 @@ void gq_metrics_print_reviews(struct gq_buf *out, const struct gq_admission_stat
 						     (int64_t)stats->reviews[k][r]);
 		}
 	}
+	gq_metric_family(out, "gpuquota_rule_findings_total", "counter",
+			 "Admission reviews in which a rule found something, by the rule's mode.");
+	for (int r = 0; r < GQ_RULES; r++) {
+		for (int m = 0; m < GQ_MODE_DISABLED; m++) {
+			const struct gq_metric_label labels[] = {
+			    {"rule", gq_rule_name((enum gq_rule_id)r)},
+			    {"mode", gq_mode_name((enum gq_mode)m)},
+			    {0}};
+			if (stats->rule_findings[r][m])
+				gq_metric_sample_int(out, "gpuquota_rule_findings_total", labels,
+						     (int64_t)stats->rule_findings[r][m]);
+		}
+	}
 	gq_metric_family(out, duration, "histogram", "Time from a review's arrival to its answer.");
 	for (int b = 0; b <= GQ_DURATION_BUCKETS; b++) {
 		char le[32] = "+Inf";

@@ -50,6 +50,8 @@ static struct gq_admission_stats stats_of(void)
 	stats.reviews[GQ_VERDICT_ALLOW][GQ_REASON_NO_GPU] = 1;
 	stats.reviews[GQ_VERDICT_DENY][GQ_REASON_OVER_LIMIT] = 2;
 	stats.reviews[GQ_VERDICT_UNAVAILABLE][GQ_REASON_NOT_SYNCED] = 3;
+	stats.rule_findings[GQ_RULE_RUNTIME_SOCKETS][GQ_MODE_WARN] = 6;
+	stats.rule_findings[GQ_RULE_REQUIRE_READINESS_PROBE][GQ_MODE_AUDIT] = 7;
 	stats.duration_buckets[0] = 4;
 	stats.duration_buckets[3] = 5;
 	stats.duration_buckets[GQ_DURATION_BUCKETS] = 2;
@@ -153,6 +155,11 @@ static void review_series(void **state)
 	assert_true(page_value(page, "gpuquota_reviews_total{decision=\"unavailable\","
 				     "reason=\"not_synced\"}") == 3);
 	assert_int_equal(page_count(page, "gpuquota_reviews_total"), 4);
+	assert_true(page_value(page, "gpuquota_rule_findings_total{"
+				     "rule=\"containerRuntimeSockets\",mode=\"warn\"}") == 6);
+	assert_true(page_value(page, "gpuquota_rule_findings_total{"
+				     "rule=\"requireReadinessProbe\",mode=\"audit\"}") == 7);
+	assert_int_equal(page_count(page, "gpuquota_rule_findings_total"), 2);
 	/* cumulative, by rising bounds, the last one is the count */
 	assert_int_equal(page_count(page, "gpuquota_review_duration_seconds_bucket"),
 			 GQ_DURATION_BUCKETS + 1);
