@@ -67,6 +67,18 @@ static void print_used_memory(struct gq_buf *out, const char *name, struct gq_me
 	}
 }
 
+static void print_unready_gpus(struct gq_buf *out, const char *name, struct gq_metric_label *labels,
+			       const struct gq_usage_limit *limit)
+{
+	gq_metric_sample(out, name, labels, gpus(limit->unready.shares));
+}
+
+static void print_unready_memory(struct gq_buf *out, const char *name,
+				 struct gq_metric_label *labels, const struct gq_usage_limit *limit)
+{
+	gq_metric_sample(out, name, labels, bytes(limit->unready.memory_mib));
+}
+
 /* Nothing at all while nobody is over, so that the series itself is the alarm. */
 static void print_over_gpus(struct gq_buf *out, const char *name, struct gq_metric_label *labels,
 			    const struct gq_usage_limit *limit)
@@ -133,6 +145,14 @@ void gq_metrics_print_usage(struct gq_buf *out, const struct gq_usage *usage)
 	     "GPU memory that a tenant may hold of a class.", print_limit_memory},
 	    {"gpuquota_used_memory_bytes", "gauge",
 	     "GPU memory that a tenant holds of a class, by state.", print_used_memory},
+	    {"gpuquota_unready_gpus", "gauge",
+	     "GPUs that a tenant holds of a class by running pods that are not Ready; a part of "
+	     "those in state bound.",
+	     print_unready_gpus},
+	    {"gpuquota_unready_memory_bytes", "gauge",
+	     "GPU memory that a tenant holds of a class by running pods that are not Ready; a part "
+	     "of that in state bound.",
+	     print_unready_memory},
 	    {"gpuquota_over_gpus", "gauge",
 	     "GPUs that a tenant holds of a class beyond its limit; no series when it does not.",
 	     print_over_gpus},
