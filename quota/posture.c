@@ -494,9 +494,9 @@ static int name_claim(struct build *b, const char *pod, struct gq_posture_volume
 	int code = GQ_TAKE(b->err, claim, gq_arena_array(b->arena, pod_len + volume_len + 2, 1));
 	if (code)
 		return code;
-	memcpy(claim, pod, pod_len);
+	memcpy(claim, pod, pod_len + 1);
 	claim[pod_len] = '-';
-	memcpy(claim + pod_len + 1, volume->name, volume_len);
+	memcpy(claim + pod_len + 1, volume->name, volume_len + 1);
 	volume->claim = claim;
 	return 0;
 }
