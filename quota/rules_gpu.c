@@ -94,7 +94,8 @@ static bool switches_off(const struct gq_env *env)
 	if (env->env == GQ_ENV_DISABLE_CONTROL)
 		return !env->value || !is_one_of(env->value, harmless, COUNT(harmless));
 	if (env->env == GQ_ENV_CORE_POLICY)
-		return !env->value || strcasecmp(env->value, "disable") == 0;
+		return !env->value || strcasecmp(env->value, "disable") == 0 ||
+		       strstr(env->value, "$("); /* may be put together */
 	return false;
 }
 
