@@ -11,19 +11,23 @@
 
 /* Writes the path in one form: no "//", "." and "..", no slash at the end; /var/run is /run and
  * /var/lock is /run/lock, as on every system with systemd; /proc/PID/root and /proc/PID/cwd are the
- * root directory; a Windows pipe is \\.\pipe\NAME in lower case. Returns false when it is longer
- * than GQ_HOST_PATH_MAX: it may lead anywhere then. */
+ * root directory; a Windows pipe is \\.\pipe\NAME and a Windows file C:\DIR\FILE, in lower case. A
+ * relative path starts at the root, an empty one is the root. Returns false when it is longer than
+ * GQ_HOST_PATH_MAX: it may lead anywhere then. */
 bool gq_host_path_clean(const char *path, char ret_clean[GQ_HOST_PATH_MAX + 1]);
 
 /* clean is base or lies below it. */
 bool gq_host_path_inside(const char *clean, const char *base);
 
 /* What mounting a path gives. Each is an entry of a table, static: the socket or device that the
- * path is, that lies somewhere below it, or, for a directory of devices, that it lies in. NULL:
- * none. Source: the default sockets of docker, containerd, CRI-O, podman, cri-dockerd, k3s, RKE2,
- * k0s and MicroK8s; the kubelet's device plugin API. */
+ * path is, that lies somewhere below it, or, for a directory of devices or one that is a runtime's
+ * alone, that it lies in. NULL: none. An entry may have placeholders: /proc/PID/root,
+ * /run/user/UID/podman, /run/nvidia*. Source: the default sockets of docker, containerd, CRI-O,
+ * podman, cri-dockerd, k3s, RKE2, k0s and MicroK8s; the kubelet's device plugin API. */
 struct gq_host_path_reading {
-	const char *socket; /* of a container runtime: "/run/containerd/containerd.sock" */
+	/* Of a container runtime, or a directory by which it is taken over:
+	 * "/run/containerd/containerd.sock", "/var/lib/docker". */
+	const char *socket;
 	const char *device; /* devices, the kubelet's directories, /sys: "/dev" */
 };
 /* clean: as gq_host_path_clean() gives it. */

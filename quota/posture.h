@@ -30,8 +30,9 @@ const char *gq_gpu_env_name(enum gq_gpu_env env);
 
 struct gq_env {
 	enum gq_gpu_env env;
-	const char *value; /* as written; NULL: from elsewhere */
-	const char *from;  /* static: "configMapKeyRef", "fieldRef", …; "" with a value */
+	const char *value; /* as written, $(OTHER) unresolved; NULL: from elsewhere */
+	const char *from; /* static: "configMapKeyRef", "fieldRef", …, or "valueFrom" for a source
+			     that is not known; "" with a value */
 };
 
 /* envFrom whose prefix is the beginning of one of those names: what it is for can't be told from
@@ -43,8 +44,26 @@ struct gq_env_from {
 
 struct gq_mount {
 	const char *volume;
-	bool read_only;
+	bool read_only; /* never for volumeDevices */
 };
+
+/* Keys by which tenants steer GPU sharing systems, or tell them that a pod has been placed already;
+ * X(key), sorted. */
+#define GQ_POSTURE_LABELS(X)                                                                       \
+	X("hami.io/webhook")                                                                       \
+	X("kai.scheduler/queue")
+#define GQ_POSTURE_ANNOTATIONS(X)                                                                  \
+	X("hami.io/bind-phase")                                                                    \
+	X("hami.io/bind-time")                                                                     \
+	X("hami.io/vgpu-devices-allocated")                                                        \
+	X("hami.io/vgpu-devices-to-allocate")                                                      \
+	X("hami.io/vgpu-node")                                                                     \
+	X("hami.io/vgpu-time")                                                                     \
+	X("nvidia.com/nouse-gputype")                                                              \
+	X("nvidia.com/nouse-gpuuuid")                                                              \
+	X("nvidia.com/use-gputype")                                                                \
+	X("nvidia.com/use-gpuuuid")                                                                \
+	X("nvidia.com/vgpu-mode")
 
 struct gq_posture_container {
 	enum gq_container_kind kind;
@@ -71,7 +90,8 @@ struct gq_posture_volume {
 	const char *name;
 	const char *host_path; /* as written; "" unless it is one */
 	/* PersistentVolumeClaim that it mounts, "" none. One of a generic ephemeral volume does not
-	 * exist yet; volume_name is then what its template asks for. */
+	 * exist yet; volume_name is then what its template asks for. It is named after the pod: ""
+	 * as long as that has no name. */
 	const char *claim;
 	bool ephemeral;
 	const char *volume_name; /* PersistentVolume that an ephemeral claim names, or "" */
@@ -87,8 +107,7 @@ struct gq_posture {
 	const char *runtime_class;
 	const char *scheduler;       /* "" is the default one */
 	const char *service_account; /* "default" when none is named */
-	/* Labels and annotations by which tenants steer GPU sharing systems: those of
-	 * gq_posture_keep. Sorted by key. */
+	/* Those of GQ_POSTURE_LABELS and GQ_POSTURE_ANNOTATIONS that it has. Sorted by key. */
 	const struct gq_label *labels;
 	size_t n_labels;
 	const struct gq_label *annotations;
