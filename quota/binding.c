@@ -78,6 +78,7 @@ struct bind_result {
 	struct gq_policy *policy;
 	struct gq_node_snapshot *snapshot;
 	int tenant;
+	enum gq_locale locale;
 	enum gq_room room;
 	bool wait;    /* something about the pod is being stored: ask again */
 	bool too_big; /* for a line of the journal */
@@ -153,6 +154,7 @@ static int decide_bind_locked(struct gq_ledger *ledger, const struct gq_binding 
 	result->tenant = charge->slot->ns->assign[book->bank].tenant;
 	if (result->tenant < 0)
 		return 0;
+	result->locale = book->policy->tenants[result->tenant].locale;
 	if (charge->ticket && !binding->dry_run) {
 		result->wait = true;
 		return 0;
@@ -179,14 +181,18 @@ int gq_decide_binding(struct gq_ledger *ledger, const struct gq_binding *binding
 	struct bind_result result = {.tenant = -1};
 	int code = 0;
 
-	if (binding->now_ns >= binding->deadline_ns)
+	if (binding->now_ns >= binding->deadline_ns) {
+		verdict->locale = gq_ledger_locale(ledger);
 		return gq_verdict_unavailable(verdict, GQ_REASON_TOO_LATE);
+	}
 	gq_ledger_lock(ledger);
 	bool ready = ledger->synced && ledger->cur;
+	result.locale = gq_book_locale(ledger->cur);
 	struct gq_charge *charge = ready ? find_bound_charge(ledger, binding) : NULL;
 	if (charge)
 		code = decide_bind_locked(ledger, binding, charge, &result);
 	gq_ledger_unlock(ledger);
+	verdict->locale = result.locale;
 	if (!ready)
 		return gq_verdict_unavailable(verdict, GQ_REASON_NOT_SYNCED);
 	if (code) {
@@ -194,10 +200,10 @@ int gq_decide_binding(struct gq_ledger *ledger, const struct gq_binding *binding
 	} else if (result.wait) {
 		gq_verdict_wait(verdict, STORE_WAIT_NS);
 	} else if (result.earlier) {
-		gq_explain_earlier_binding(&verdict->message, binding->node);
+		gq_explain_earlier_binding(&verdict->message, verdict->locale, binding->node);
 		gq_verdict_answer(verdict, GQ_VERDICT_DENY, GQ_REASON_EARLIER_BINDING);
 	} else if (result.too_big) {
-		gq_explain_too_big(&verdict->message);
+		gq_explain_too_big(&verdict->message, verdict->locale);
 		gq_verdict_answer(verdict, GQ_VERDICT_DENY, GQ_REASON_UNSUPPORTED);
 	} else if (result.room != GQ_ROOM) {
 		/* Refused, since the API server would let an unanswered binding pass. */
@@ -209,7 +215,8 @@ int gq_decide_binding(struct gq_ledger *ledger, const struct gq_binding *binding
 		const struct gq_explain about = {.policy = result.policy,
 						 .snapshot = result.snapshot,
 						 .pod = result.pod,
-						 .namespace_ = binding->namespace_};
+						 .namespace_ = binding->namespace_,
+						 .locale = verdict->locale};
 		verdict->policy = gq_policy_ref(result.policy);
 		verdict->tenant = result.policy->tenants[result.tenant].name;
 		gq_verdict_answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_FITS);

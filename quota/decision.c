@@ -26,7 +26,8 @@ bool gq_check_namespace(const struct gq_view *view, const char *name, struct gq_
 		gq_verdict_answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_EXEMPT);
 		return true;
 	case GQ_ASSIGN_AMBIGUOUS:
-		gq_explain_ambiguous_namespace(&verdict->message, name, tenants[assign->first].name,
+		gq_explain_ambiguous_namespace(&verdict->message, verdict->locale, name,
+					       tenants[assign->first].name,
 					       tenants[assign->second].name);
 		if (!gq_verdict_refuse(verdict, view->policy->mode, GQ_REASON_AMBIGUOUS_NAMESPACE))
 			gq_verdict_answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_AMBIGUOUS_NAMESPACE);
@@ -34,7 +35,7 @@ bool gq_check_namespace(const struct gq_view *view, const char *name, struct gq_
 	case GQ_ASSIGN_NONE:
 	case GQ_ASSIGN_UNKNOWN:
 		if (!view->policy->unassigned_allow) {
-			gq_explain_unassigned(&verdict->message, name);
+			gq_explain_unassigned(&verdict->message, verdict->locale, name);
 			(void)gq_verdict_refuse(verdict, view->policy->mode, GQ_REASON_UNASSIGNED);
 		}
 		if (verdict->kind != GQ_VERDICT_DENY)
@@ -65,14 +66,14 @@ bool gq_check_countable(const struct gq_view *view, const struct gq_pod *pod,
 
 	if (pod->problem.kind != GQ_PROBLEM_NONE) {
 		bool quantity = pod->problem.kind == GQ_PROBLEM_BAD_QUANTITY;
-		gq_explain_problem(&verdict->message, pod);
+		gq_explain_problem(&verdict->message, verdict->locale, pod);
 		if (gq_verdict_refuse(verdict, mode,
 				      quantity ? GQ_REASON_BAD_QUANTITY : GQ_REASON_UNSUPPORTED))
 			return true;
 	}
 	if (pod->n_claims == 0 && pod->n_device_classes == 0)
 		return false;
-	switch (gq_claims_check(pod, reads, &verdict->message)) {
+	switch (gq_claims_check(pod, reads, verdict->locale, &verdict->message)) {
 	case GQ_CLAIMS_READ:
 		gq_verdict_answer(verdict, GQ_VERDICT_READ, GQ_REASON_CLAIM);
 		return true;
@@ -95,7 +96,8 @@ bool gq_check_pod_limit(const struct gq_view *view, const struct gq_pod *pod,
 
 	if (!gq_pod_limit_passed(view->policy, &tenant->pod_limit, pod, parts, &finding))
 		return false;
-	gq_explain_pod_limit(&verdict->message, view->policy, tenant->name, &finding);
+	gq_explain_pod_limit(&verdict->message, verdict->locale, view->policy, tenant->name,
+			     &finding);
 	return gq_verdict_refuse(verdict, tenant->mode, GQ_REASON_POD_LIMIT);
 }
 
@@ -130,7 +132,7 @@ static bool check_attempts(struct gq_ledger *ledger, const struct gq_create *cre
 	struct gq_attempts attempts = gq_makers_attempts(ledger, maker->key.data, create->now_ns);
 
 	if (attempts.absent >= maker->most_absent) {
-		gq_explain_attempts(&verdict->message, create->pod, &attempts);
+		gq_explain_attempts(&verdict->message, verdict->locale, create->pod, &attempts);
 		gq_verdict_answer(verdict, GQ_VERDICT_DENY, GQ_REASON_OWNER_ATTEMPTS);
 		return true;
 	}
@@ -219,8 +221,8 @@ static bool check_again(struct gq_ledger *ledger, const struct gq_create *create
 	if (create->dry_run)
 		return false;
 	if (request && request != charge) {
-		gq_message_print(&verdict->message, GQ_LOCALE_EN, GQ_MSG_REQUEST_UID_REUSED, NULL,
-				 0);
+		gq_message_print(&verdict->message, verdict->locale, GQ_MSG_REQUEST_UID_REUSED,
+				 NULL, 0);
 		gq_verdict_answer(verdict, GQ_VERDICT_DENY, GQ_REASON_REQUEST_UID);
 		return true;
 	}
@@ -315,7 +317,8 @@ static enum outcome decide_quota(struct gq_ledger *ledger, struct proposal *prop
 	const struct gq_explain about = {.policy = view->policy,
 					 .snapshot = view->snapshot,
 					 .pod = create->pod,
-					 .namespace_ = create->pod->namespace_};
+					 .namespace_ = create->pod->namespace_,
+					 .locale = verdict->locale};
 
 	if (gq_makers_print(create->pod, create->user, proposal->makers))
 		return OUTCOME_NOMEM;
@@ -330,7 +333,7 @@ static enum outcome decide_quota(struct gq_ledger *ledger, struct proposal *prop
 	}
 	int code = gq_entry_print(&proposal->entry, create->pod, create->user, NULL);
 	if (code == GQ_ETOOBIG) {
-		gq_explain_too_big(&verdict->message);
+		gq_explain_too_big(&verdict->message, verdict->locale);
 		gq_verdict_answer(verdict, GQ_VERDICT_DENY, GQ_REASON_UNSUPPORTED);
 		return OUTCOME_DONE;
 	}
@@ -421,8 +424,10 @@ int gq_decide_create(struct gq_ledger *ledger, const struct gq_create *create,
 	for (int tries = 0; tries < REVALIDATE_MAX; tries++) {
 		struct gq_view view GQ_CLEANUP(gq_view_done) = {0};
 		gq_verdict_done(verdict);
-		if (create->now_ns >= create->deadline_ns)
+		if (create->now_ns >= create->deadline_ns) {
+			verdict->locale = gq_ledger_locale(ledger);
 			return gq_verdict_unavailable(verdict, GQ_REASON_TOO_LATE);
+		}
 		if (!gq_view_take(ledger, create->pod->namespace_, create->reads, create->now_ns,
 				  verdict, &view)) {
 			if (verdict->kind == GQ_VERDICT_UNAVAILABLE &&
@@ -448,8 +453,10 @@ int gq_decide_ephemeral(struct gq_ledger *ledger, const struct gq_create *create
 	struct gq_view view GQ_CLEANUP(gq_view_done) = {0};
 
 	gq_verdict_done(verdict);
-	if (create->now_ns >= create->deadline_ns)
+	if (create->now_ns >= create->deadline_ns) {
+		verdict->locale = gq_ledger_locale(ledger);
 		return gq_verdict_unavailable(verdict, GQ_REASON_TOO_LATE);
+	}
 	if (!gq_view_take(ledger, create->pod->namespace_, create->reads, create->now_ns, verdict,
 			  &view))
 		return 0;

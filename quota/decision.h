@@ -70,6 +70,7 @@ enum gq_read_kind {
 	GQ_READ_DEVICE_CLASS,
 	GQ_READ_VOLUME_CLAIM,
 	GQ_READ_VOLUME,
+	GQ_READ_WORKLOAD,
 };
 
 /* Of one request: its namespace, resource claims and their device classes, volume claims and their
@@ -93,12 +94,16 @@ struct gq_reads {
 	struct gq_read items[GQ_READS_MAX];
 };
 void gq_reads_done(struct gq_reads *reads);
+/* The read of a path, added when it is not there yet. NULL: too many. */
+struct gq_read *gq_reads_get(struct gq_reads *reads, enum gq_read_kind kind, const char *path,
+			     const struct gq_json_keep *keep);
 
-#define GQ_WARNINGS_MAX 8
+#define GQ_WARNINGS_MAX 32
 
 struct gq_verdict {
 	enum gq_verdict_kind kind;
 	enum gq_reason reason;
+	enum gq_locale locale; /* of message and warnings: the tenant's, or the policy's */
 	int64_t wait_ns;
 	uint64_t ticket;       /* ALLOW: to be committed before the answer; 0: nothing to commit */
 	struct gq_buf message; /* DENY, UNAVAILABLE: for people, may have several lines */
@@ -113,6 +118,7 @@ struct gq_verdict {
 #define GQ_VERDICT_INIT                                                                            \
 	((struct gq_verdict){.message = GQ_BUF_INIT(8192), .audit = GQ_BUF_INIT(8192)})
 void gq_verdict_done(struct gq_verdict *verdict);
+void gq_verdict_allow(struct gq_verdict *verdict, enum gq_reason reason);
 
 struct gq_create {
 	const struct gq_pod *pod; /* with namespace, name and uid */

@@ -113,7 +113,7 @@ void gq_fit_facts(const struct gq_ledger *ledger, const struct gq_book *book,
 
 /* ---- verdict.c ---- */
 
-/* Each returns 0, for the caller to return. */
+/* Each returns 0, for the caller to return. Their words are in verdict->locale. */
 int gq_verdict_answer(struct gq_verdict *verdict, enum gq_verdict_kind kind, enum gq_reason reason);
 int gq_verdict_unavailable(struct gq_verdict *verdict, enum gq_reason reason);
 int gq_verdict_wait(struct gq_verdict *verdict, int64_t wait_ns);
@@ -126,18 +126,15 @@ enum gq_reason gq_finding_reason(const struct gq_finding *finding);
 
 /* ---- claims.c (no lock) ---- */
 
-/* The read of a path, added when it is not there yet. NULL: too many. */
-struct gq_read *gq_reads_get(struct gq_reads *reads, enum gq_read_kind kind, const char *path,
-			     const struct gq_json_keep *keep);
-
 enum gq_claims_verdict {
 	GQ_CLAIMS_HARMLESS, /* none is of a GPU */
 	GQ_CLAIMS_READ,     /* reads were added */
 	GQ_CLAIMS_REFUSED,  /* message is filled in */
 	GQ_CLAIMS_FAILED,   /* a read failed for now: no opinion */
 };
+/* locale: of the message. */
 enum gq_claims_verdict gq_claims_check(const struct gq_pod *pod, struct gq_reads *reads,
-				       struct gq_buf *message);
+				       enum gq_locale locale, struct gq_buf *message);
 
 /* ---- explain.c (no lock) ---- */
 
@@ -146,6 +143,7 @@ struct gq_explain {
 	const struct gq_node_snapshot *snapshot;
 	const struct gq_pod *pod;
 	const char *namespace_;
+	enum gq_locale locale;
 };
 
 /* The whole refusal: the arithmetic, the holders, what would fit. */
@@ -155,23 +153,26 @@ void gq_explain_finding(struct gq_buf *out, const struct gq_explain *about,
 void gq_explain_short(struct gq_buf *out, const struct gq_explain *about,
 		      const struct gq_finding *finding, int tenant);
 /* The pod can't go to node while another binding of it is on its way. */
-void gq_explain_earlier_binding(struct gq_buf *out, const char *node);
+void gq_explain_earlier_binding(struct gq_buf *out, enum gq_locale locale, const char *node);
 /* The pod's constraints are longer than a line of the journal may be. */
-void gq_explain_too_big(struct gq_buf *out);
-void gq_explain_problem(struct gq_buf *out, const struct gq_pod *pod);
+void gq_explain_too_big(struct gq_buf *out, enum gq_locale locale);
+void gq_explain_problem(struct gq_buf *out, enum gq_locale locale, const struct gq_pod *pod);
 struct gq_pod_limit_finding;
 /* tenant: its name, NULL for the rule of the cluster. */
-void gq_explain_pod_limit(struct gq_buf *out, const struct gq_policy *policy, const char *tenant,
-			  const struct gq_pod_limit_finding *finding);
-void gq_explain_unassigned(struct gq_buf *out, const char *ns);
-void gq_explain_ambiguous_namespace(struct gq_buf *out, const char *ns, const char *first,
-				    const char *second);
+void gq_explain_pod_limit(struct gq_buf *out, enum gq_locale locale, const struct gq_policy *policy,
+			  const char *tenant, const struct gq_pod_limit_finding *finding);
+void gq_explain_unassigned(struct gq_buf *out, enum gq_locale locale, const char *ns);
+void gq_explain_ambiguous_namespace(struct gq_buf *out, enum gq_locale locale, const char *ns,
+				    const char *first, const char *second);
 void gq_explain_ambiguous_class(struct gq_buf *out, const struct gq_explain *about, int tenant,
 				const struct gq_parts *parts);
-void gq_explain_attempts(struct gq_buf *out, const struct gq_pod *pod,
+void gq_explain_attempts(struct gq_buf *out, enum gq_locale locale, const struct gq_pod *pod,
 			 const struct gq_attempts *attempts);
-void gq_explain_claim(struct gq_buf *out, const char *claim, const char *device_class);
-void gq_explain_claim_unreadable(struct gq_buf *out, const char *claim, const char *detail);
+void gq_explain_claim(struct gq_buf *out, enum gq_locale locale, const char *claim,
+		      const char *device_class);
+/* detail: why, in the locale. */
+void gq_explain_claim_unreadable(struct gq_buf *out, enum gq_locale locale, const char *claim,
+				 const char *detail);
 void gq_explain_binding(struct gq_buf *out, const struct gq_explain *about, const char *node,
 			const struct gq_finding *finding);
 

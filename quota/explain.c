@@ -7,7 +7,6 @@
 #include "quota/quantity.h"
 #include "quota/rules_internal.h"
 
-#define LOCALE GQ_LOCALE_EN
 #define PHRASE(name) struct gq_buf name GQ_BUF_CLEANUP = GQ_BUF_INIT(2048)
 
 /* A phrase that did not fit or found no memory prints as what there is of it. */
@@ -16,17 +15,25 @@ static const char *text(const struct gq_buf *phrase)
 	return phrase->data ? phrase->data : "";
 }
 
-#define PRINT(out, id, ...)                                                                        \
-	gq_message_print(out, LOCALE, id, (const struct gq_message_arg[]){__VA_ARGS__},            \
+#define PRINT(out, locale, id, ...)                                                                \
+	gq_message_print(out, locale, id, (const struct gq_message_arg[]){__VA_ARGS__},            \
 			 sizeof((const struct gq_message_arg[]){__VA_ARGS__}) /                    \
 			     sizeof(struct gq_message_arg))
 
-static void print_amount(struct gq_buf *out, const struct gq_finding *finding, int64_t amount)
+static void print_amount(struct gq_buf *out, enum gq_locale locale,
+			 const struct gq_finding *finding, int64_t amount)
 {
 	if (finding->kind == GQ_FINDING_MEMORY)
-		gq_mib_print(out, amount);
+		gq_message_mib(out, locale, amount);
 	else
-		gq_shares_print(out, amount);
+		gq_message_shares(out, locale, amount);
+}
+
+/* Goes in front of every item of a list but the first. */
+static void print_separator(struct gq_buf *out, enum gq_locale locale)
+{
+	if (out->len)
+		gq_buf_puts(out, gq_message_template(locale, GQ_MSG_LIST_SEPARATOR));
 }
 
 static void print_limit(struct gq_buf *out, const struct gq_explain *about,
@@ -35,21 +42,23 @@ static void print_limit(struct gq_buf *out, const struct gq_explain *about,
 	const char *name = gq_class_name(about->policy->classes, finding->class_id);
 
 	if (finding->kind == GQ_FINDING_MEMORY)
-		gq_message_memory(out, LOCALE, finding->most, name);
+		gq_message_memory(out, about->locale, finding->most, name);
 	else
-		gq_message_gpus(out, LOCALE, finding->most, name);
+		gq_message_gpus(out, about->locale, finding->most, name);
 }
 
-static void print_states(struct gq_buf *out, const struct gq_finding *finding)
+static void print_states(struct gq_buf *out, enum gq_locale locale,
+			 const struct gq_finding *finding)
 {
 	struct gq_buf by[GQ_STATES];
 
 	for (int s = 0; s < GQ_STATES; s++) {
 		by[s] = GQ_BUF_INIT(64);
-		print_amount(&by[s], finding, gq_finding_amount(finding, finding->used.by[s]));
+		print_amount(&by[s], locale, finding,
+			     gq_finding_amount(finding, finding->used.by[s]));
 	}
 	bool terminating = gq_finding_amount(finding, finding->used.by[GQ_STATE_TERMINATING]) > 0;
-	PRINT(out, terminating ? GQ_MSG_STATES_TERMINATING : GQ_MSG_STATES,
+	PRINT(out, locale, terminating ? GQ_MSG_STATES_TERMINATING : GQ_MSG_STATES,
 	      {"bound", text(&by[GQ_STATE_BOUND])}, {"pending", text(&by[GQ_STATE_PENDING])},
 	      {"reserved", text(&by[GQ_STATE_RESERVED])},
 	      {"terminating", text(&by[GQ_STATE_TERMINATING])});
@@ -71,16 +80,23 @@ static void print_over(struct gq_buf *out, const struct gq_explain *about,
 	bool memory = finding->kind == GQ_FINDING_MEMORY;
 
 	print_limit(&limit, about, finding);
-	print_amount(&used, finding, holds);
-	print_states(&states, finding);
-	print_amount(&asks, finding, finding->adds);
-	print_amount(&excess, finding, gq_sat_sub(gq_sat_add(holds, finding->adds), finding->most));
+	print_amount(&used, about->locale, finding, holds);
+	print_states(&states, about->locale, finding);
+	print_amount(&asks, about->locale, finding, finding->adds);
+	print_amount(&excess, about->locale, finding,
+		     gq_sat_sub(gq_sat_add(holds, finding->adds), finding->most));
 	enum gq_message_id id = memory ? (parent ? GQ_MSG_OVER_MEMORY_PARENT : GQ_MSG_OVER_MEMORY)
 				       : (parent ? GQ_MSG_OVER_LIMIT_PARENT : GQ_MSG_OVER_LIMIT);
-	PRINT(out, id, {"tenant", about->policy->tenants[finding->tenant].name},
+	PRINT(out, about->locale, id, {"tenant", about->policy->tenants[finding->tenant].name},
 	      {"child", about->policy->tenants[tenant].name}, {"limit", text(&limit)},
 	      {"used", text(&used)}, {"states", text(&states)}, {"asks", text(&asks)},
 	      {"excess", text(&excess)});
+}
+
+static void print_class(struct gq_buf *list, const struct gq_explain *about, int class_id)
+{
+	print_separator(list, about->locale);
+	gq_buf_puts(list, gq_class_name(about->policy->classes, class_id));
 }
 
 static void print_unlisted(struct gq_buf *out, const struct gq_explain *about,
@@ -91,13 +107,24 @@ static void print_unlisted(struct gq_buf *out, const struct gq_explain *about,
 	PHRASE(listed);
 
 	for (size_t i = 0; i < tenant->n_limits; i++)
-		gq_buf_printf(&listed, "%s%s", i ? ", " : "",
-			      gq_class_name(about->policy->classes, tenant->limits[i].class_id));
+		print_class(&listed, about, tenant->limits[i].class_id);
 	if (tenant->n_limits)
-		PRINT(out, GQ_MSG_UNLISTED, {"tenant", tenant->name}, {"class", class_name},
-		      {"listed", text(&listed)});
+		PRINT(out, about->locale, GQ_MSG_UNLISTED, {"tenant", tenant->name},
+		      {"class", class_name}, {"listed", text(&listed)});
 	else
-		PRINT(out, GQ_MSG_UNLISTED_NONE, {"tenant", tenant->name}, {"class", class_name});
+		PRINT(out, about->locale, GQ_MSG_UNLISTED_NONE, {"tenant", tenant->name},
+		      {"class", class_name});
+}
+
+static void print_holder(struct gq_buf *list, const struct gq_explain *about,
+			 const struct gq_finding *finding, const struct gq_holder *holder)
+{
+	PHRASE(holds);
+
+	print_amount(&holds, about->locale, finding, holder->holds);
+	print_separator(list, about->locale);
+	PRINT(list, about->locale, GQ_MSG_HOLDER, {"holder", holder->name},
+	      {"holds", text(&holds)});
 }
 
 static void print_holders(struct gq_buf *out, const struct gq_explain *about,
@@ -114,18 +141,16 @@ static void print_holders(struct gq_buf *out, const struct gq_explain *about,
 	if (about->policy->holders == GQ_HOLDERS_NONE || more == 0 || unknown)
 		return;
 	for (size_t i = 0; i < facts->n_holders; i++) {
-		gq_buf_printf(&list, "%s%s (", i ? ", " : "", facts->holders[i].name);
-		print_amount(&list, finding, facts->holders[i].holds);
-		gq_buf_puts(&list, ")");
+		print_holder(&list, about, finding, &facts->holders[i]);
 		more = gq_sat_sub(more, facts->holders[i].holds);
 	}
-	print_amount(&rest, finding, more);
+	print_amount(&rest, about->locale, finding, more);
 	enum gq_message_id id = facts->n_holders == 0 ? GQ_MSG_HOLDERS_ELSEWHERE
 				: more == 0           ? GQ_MSG_HOLDERS
 				: facts->holders_cut  ? GQ_MSG_HOLDERS_CUT
 						      : GQ_MSG_HOLDERS_MORE;
 	gq_buf_puts(out, "\n");
-	PRINT(out, id, {"namespace", about->namespace_}, {"list", text(&list)},
+	PRINT(out, about->locale, id, {"namespace", about->namespace_}, {"list", text(&list)},
 	      {"more", text(&rest)});
 }
 
@@ -137,8 +162,7 @@ static void print_classes(struct gq_buf *out, const struct gq_explain *about,
 	for (size_t i = 0; i < candidates->n; i++) {
 		int id = candidates->items[i].class_id;
 		if (id != last)
-			gq_buf_printf(out, "%s%s", last == GQ_CLASS_NONE ? "" : ", ",
-				      gq_class_name(about->policy->classes, id));
+			print_class(out, about, id);
 		last = id;
 	}
 	if (candidates->n == 0)
@@ -153,12 +177,12 @@ static void print_fit(struct gq_buf *out, const struct gq_explain *about,
 	PHRASE(free_gpus);
 	PHRASE(classes);
 
-	gq_message_gpus(&gpus, LOCALE, facts->fewer_gpus * GQ_SHARES_PER_GPU, NULL);
+	gq_message_gpus(&gpus, about->locale, facts->fewer_gpus * GQ_SHARES_PER_GPU, NULL);
 	gq_buf_puts(out, "\n");
 	if (facts->other_class != GQ_CLASS_NONE &&
 	    gq_node_snapshot_selector_for(about->snapshot, facts->other_class, &label, &value)) {
 		class_name = gq_class_name(about->policy->classes, facts->other_named);
-		gq_shares_print(&free_gpus, facts->other_free);
+		gq_message_shares(&free_gpus, about->locale, facts->other_free);
 	}
 	if (facts->narrows && class_name[0]) {
 		struct gq_candidates candidates;
@@ -170,16 +194,17 @@ static void print_fit(struct gq_buf *out, const struct gq_explain *about,
 				: class_name[0]                          ? GQ_MSG_FIT_CLASS
 				: facts->fewer_gpus > 0                  ? GQ_MSG_FIT_FEWER
 									 : GQ_MSG_FIT_NONE;
-	PRINT(out, id, {"gpus", text(&gpus)}, {"class", class_name}, {"free", text(&free_gpus)},
-	      {"label", label}, {"value", value}, {"classes", text(&classes)});
+	PRINT(out, about->locale, id, {"gpus", text(&gpus)}, {"class", class_name},
+	      {"free", text(&free_gpus)}, {"label", label}, {"value", value},
+	      {"classes", text(&classes)});
 }
 
-static void print_owner(struct gq_buf *out, const struct gq_pod *pod)
+static void print_owner(struct gq_buf *out, enum gq_locale locale, const struct gq_pod *pod)
 {
 	if (pod->owner.uid[0])
 		gq_buf_printf(out, "%s %s", pod->owner.kind, pod->owner.name);
 	else
-		gq_buf_printf(out, "pod %s", pod->name);
+		PRINT(out, locale, GQ_MSG_OWNER_POD, {"name", pod->name});
 }
 
 void gq_explain_finding(struct gq_buf *out, const struct gq_explain *about,
@@ -197,9 +222,9 @@ void gq_explain_finding(struct gq_buf *out, const struct gq_explain *about,
 	print_holders(out, about, facts);
 	print_fit(out, about, facts);
 	if (facts->surges) {
-		print_owner(&owner, about->pod);
+		print_owner(&owner, about->locale, about->pod);
 		gq_buf_puts(out, "\n");
-		PRINT(out, GQ_MSG_SURGE, {"owner", text(&owner)});
+		PRINT(out, about->locale, GQ_MSG_SURGE, {"owner", text(&owner)});
 	}
 }
 
@@ -212,18 +237,17 @@ void gq_explain_short(struct gq_buf *out, const struct gq_explain *about,
 		print_over(out, about, finding, tenant);
 }
 
-void gq_explain_earlier_binding(struct gq_buf *out, const char *node)
+void gq_explain_earlier_binding(struct gq_buf *out, enum gq_locale locale, const char *node)
 {
-	gq_message_print(out, GQ_LOCALE_EN, GQ_MSG_EARLIER_BINDING,
-			 &(struct gq_message_arg){"node", node}, 1);
+	PRINT(out, locale, GQ_MSG_EARLIER_BINDING, {"node", node});
 }
 
-void gq_explain_too_big(struct gq_buf *out)
+void gq_explain_too_big(struct gq_buf *out, enum gq_locale locale)
 {
-	gq_message_print(out, GQ_LOCALE_EN, GQ_MSG_TOO_BIG, NULL, 0);
+	gq_message_print(out, locale, GQ_MSG_TOO_BIG, NULL, 0);
 }
 
-void gq_explain_problem(struct gq_buf *out, const struct gq_pod *pod)
+void gq_explain_problem(struct gq_buf *out, enum gq_locale locale, const struct gq_pod *pod)
 {
 	const struct gq_pod_problem *p = &pod->problem;
 	enum gq_message_id id = p->kind == GQ_PROBLEM_BAD_QUANTITY ? GQ_MSG_BAD_QUANTITY
@@ -231,12 +255,12 @@ void gq_explain_problem(struct gq_buf *out, const struct gq_pod *pod)
 				    ? GQ_MSG_UNSUPPORTED_ANNOTATION
 				    : GQ_MSG_UNSUPPORTED_RESOURCE;
 
-	PRINT(out, id, {"container", p->container}, {"name", p->name}, {"value", p->value},
-	      {"detail", p->detail});
+	PRINT(out, locale, id, {"container", p->container}, {"name", p->name}, {"value", p->value},
+	      {"detail", gq_phrase_text(locale, &p->detail)});
 }
 
-void gq_explain_pod_limit(struct gq_buf *out, const struct gq_policy *policy, const char *tenant,
-			  const struct gq_pod_limit_finding *finding)
+void gq_explain_pod_limit(struct gq_buf *out, enum gq_locale locale, const struct gq_policy *policy,
+			  const char *tenant, const struct gq_pod_limit_finding *finding)
 {
 	const char *class_name = finding->class_id == GQ_CLASS_NONE
 				     ? NULL
@@ -244,28 +268,27 @@ void gq_explain_pod_limit(struct gq_buf *out, const struct gq_policy *policy, co
 	PHRASE(limit);
 	PHRASE(asks);
 
-	gq_message_gpus(&limit, LOCALE, finding->limit_shares, class_name);
-	gq_shares_print(&asks, finding->asks_shares);
-	PRINT(out, tenant ? GQ_MSG_POD_LIMIT : GQ_MSG_POD_LIMIT_RULE,
+	gq_message_gpus(&limit, locale, finding->limit_shares, class_name);
+	gq_message_shares(&asks, locale, finding->asks_shares);
+	PRINT(out, locale, tenant ? GQ_MSG_POD_LIMIT : GQ_MSG_POD_LIMIT_RULE,
 	      {"tenant", tenant ? tenant : ""}, {"limit", text(&limit)}, {"asks", text(&asks)});
 }
 
-void gq_explain_unassigned(struct gq_buf *out, const char *ns)
+void gq_explain_unassigned(struct gq_buf *out, enum gq_locale locale, const char *ns)
 {
-	PRINT(out, GQ_MSG_UNASSIGNED, {"namespace", ns});
+	PRINT(out, locale, GQ_MSG_UNASSIGNED, {"namespace", ns});
 }
 
-void gq_explain_ambiguous_namespace(struct gq_buf *out, const char *ns, const char *first,
-				    const char *second)
+void gq_explain_ambiguous_namespace(struct gq_buf *out, enum gq_locale locale, const char *ns,
+				    const char *first, const char *second)
 {
-	PRINT(out, GQ_MSG_NAMESPACE_AMBIGUOUS, {"namespace", ns}, {"first", first},
+	PRINT(out, locale, GQ_MSG_NAMESPACE_AMBIGUOUS, {"namespace", ns}, {"first", first},
 	      {"second", second});
 }
 
 void gq_explain_ambiguous_class(struct gq_buf *out, const struct gq_explain *about, int tenant,
 				const struct gq_parts *parts)
 {
-	const struct gq_class_table *table = about->policy->classes;
 	const char *label = "nvidia.com/gpu.product", *value = "…";
 	size_t shown = 0;
 	PHRASE(classes);
@@ -273,38 +296,41 @@ void gq_explain_ambiguous_class(struct gq_buf *out, const struct gq_explain *abo
 	for (size_t i = 0; i < parts->n && shown < 8; i++) {
 		if (parts->items[i].maybe)
 			continue;
-		gq_buf_printf(&classes, "%s%s", shown++ ? ", " : "",
-			      gq_class_name(table, parts->items[i].class_id));
+		print_class(&classes, about, parts->items[i].class_id);
+		shown++;
 		(void)gq_node_snapshot_selector_for(about->snapshot, parts->items[i].class_id,
 						    &label, &value);
 	}
 	if (shown == 0)
 		gq_buf_puts(&classes, "*");
-	PRINT(out, GQ_MSG_CLASS_AMBIGUOUS, {"tenant", about->policy->tenants[tenant].name},
-	      {"classes", text(&classes)}, {"label", label}, {"value", value});
+	PRINT(out, about->locale, GQ_MSG_CLASS_AMBIGUOUS,
+	      {"tenant", about->policy->tenants[tenant].name}, {"classes", text(&classes)},
+	      {"label", label}, {"value", value});
 }
 
-void gq_explain_attempts(struct gq_buf *out, const struct gq_pod *pod,
+void gq_explain_attempts(struct gq_buf *out, enum gq_locale locale, const struct gq_pod *pod,
 			 const struct gq_attempts *attempts)
 {
 	char count[16], seconds[16];
 	PHRASE(owner);
 
-	print_owner(&owner, pod);
+	print_owner(&owner, locale, pod);
 	(void)snprintf(count, sizeof count, "%u", attempts->absent);
 	(void)snprintf(seconds, sizeof seconds, "%d", attempts->seconds_left);
-	PRINT(out, GQ_MSG_OWNER_ATTEMPTS, {"owner", text(&owner)}, {"count", count},
+	PRINT(out, locale, GQ_MSG_OWNER_ATTEMPTS, {"owner", text(&owner)}, {"count", count},
 	      {"seconds", seconds});
 }
 
-void gq_explain_claim(struct gq_buf *out, const char *claim, const char *device_class)
+void gq_explain_claim(struct gq_buf *out, enum gq_locale locale, const char *claim,
+		      const char *device_class)
 {
-	PRINT(out, GQ_MSG_CLAIM, {"claim", claim}, {"device_class", device_class});
+	PRINT(out, locale, GQ_MSG_CLAIM, {"claim", claim}, {"device_class", device_class});
 }
 
-void gq_explain_claim_unreadable(struct gq_buf *out, const char *claim, const char *detail)
+void gq_explain_claim_unreadable(struct gq_buf *out, enum gq_locale locale, const char *claim,
+				 const char *detail)
 {
-	PRINT(out, GQ_MSG_CLAIM_UNREADABLE, {"claim", claim}, {"detail", detail});
+	PRINT(out, locale, GQ_MSG_CLAIM_UNREADABLE, {"claim", claim}, {"detail", detail});
 }
 
 void gq_explain_binding(struct gq_buf *out, const struct gq_explain *about, const char *node,
@@ -312,7 +338,7 @@ void gq_explain_binding(struct gq_buf *out, const struct gq_explain *about, cons
 {
 	struct gq_class_reading read = gq_node_snapshot_read(about->snapshot, node);
 	const char *class_name = read.class_id == GQ_CLASS_NONE
-				     ? "unknown"
+				     ? gq_message_template(about->locale, GQ_MSG_CLASS_UNKNOWN)
 				     : gq_class_name(about->policy->classes, read.class_id);
 	const char *tenant = about->policy->tenants[finding->tenant].name;
 	PHRASE(limit);
@@ -320,14 +346,15 @@ void gq_explain_binding(struct gq_buf *out, const struct gq_explain *about, cons
 	PHRASE(asks);
 
 	if (finding->kind == GQ_FINDING_UNLISTED) {
-		PRINT(out, GQ_MSG_BINDING_UNLISTED, {"node", node}, {"class", class_name},
-		      {"tenant", tenant});
+		PRINT(out, about->locale, GQ_MSG_BINDING_UNLISTED, {"node", node},
+		      {"class", class_name}, {"tenant", tenant});
 		return;
 	}
 	print_limit(&limit, about, finding);
-	print_amount(&used, finding, gq_finding_amount(finding, gq_count_total(&finding->used)));
-	print_amount(&asks, finding, finding->adds);
-	PRINT(out, GQ_MSG_BINDING_NO_ROOM, {"node", node}, {"class", class_name},
+	print_amount(&used, about->locale, finding,
+		     gq_finding_amount(finding, gq_count_total(&finding->used)));
+	print_amount(&asks, about->locale, finding, finding->adds);
+	PRINT(out, about->locale, GQ_MSG_BINDING_NO_ROOM, {"node", node}, {"class", class_name},
 	      {"tenant", tenant}, {"limit", text(&limit)}, {"used", text(&used)},
 	      {"asks", text(&asks)});
 }

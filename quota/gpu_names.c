@@ -3,11 +3,11 @@
 #include <string.h>
 #include <strings.h>
 
+#include "quota/message.h"
+
 /* Objects of their own, so that equal node resources are equal pointers. */
 static const char nvidia_gpu[] = "nvidia.com/gpu";
 static const char amd_gpu[] = "amd.com/gpu";
-
-#define UNKNOWN_PLUGIN "a GPU device plugin that is not known"
 
 /* What is counted. Compared exactly; each must also be inside a row of `claimed`, so that a name
  * that differs in case only is refused and not missed. */
@@ -30,33 +30,34 @@ static const struct supported {
  * detail. A row that ends in '/' claims the domain: DRA drivers and DeviceClasses below it, too. */
 static const struct claimed {
 	const char *prefix;
-	const char *detail;
+	const char *detail; /* a product's name; NULL: a phrase */
+	enum gq_message_id phrase;
 } claimed[] = {
-    {DEVICE_CLASS_PREFIX, NULL},
-    {"nvidia.com/mig-", "MIG"},
-    {"nvidia.com/gpu.shared", "the NVIDIA device plugin's renamed time slices"},
-    {"nvidia.com/gpu-memory", "an NVIDIA memory resource that HAMi does not offer"},
-    {"nvidia.com/", "an NVIDIA resource that is not known"},
-    {"amd.com/gpumem", "HAMi's AMD vGPU"},
-    {"amd.com/gpucores", "HAMi's AMD vGPU"},
-    {"amd.com/", "an AMD resource that is not known"},
-    {"volcano.sh/vgpu-", "Volcano vGPU"},
-    {"volcano.sh/gpu-", "Volcano GPU share"},
-    {"aliyun.com/gpu-", "Alibaba GPU share"},
-    {"aliyun.com/ppu", "Alibaba PPU"},
-    {"koordinator.sh/", "Koordinator"},
-    {"gpu.intel.com/", "Intel GPU"},
-    {"habana.ai/", "Intel Gaudi"},
-    {"huawei.com/ascend", "Huawei Ascend"},
-    {"metax-tech.com/", "MetaX"},
-    {"cambricon.com/", "Cambricon"},
-    {"iluvatar.com/", "Iluvatar"},
-    {"iluvatar.ai/", "Iluvatar"},
-    {"hygon.com/", "Hygon DCU"},
-    {"mthreads.com/", "Moore Threads"},
-    {"enflame.com/", "Enflame"},
-    {"kunlunxin.com/", "Kunlunxin"},
-    {"birentech.com/", "Biren"},
+    {DEVICE_CLASS_PREFIX, NULL, 0},
+    {"nvidia.com/mig-", "MIG", 0},
+    {"nvidia.com/gpu.shared", NULL, GQ_MSG_KIND_NVIDIA_SLICES},
+    {"nvidia.com/gpu-memory", NULL, GQ_MSG_KIND_NVIDIA_MEMORY},
+    {"nvidia.com/", NULL, GQ_MSG_KIND_NVIDIA},
+    {"amd.com/gpumem", NULL, GQ_MSG_KIND_AMD_HAMI},
+    {"amd.com/gpucores", NULL, GQ_MSG_KIND_AMD_HAMI},
+    {"amd.com/", NULL, GQ_MSG_KIND_AMD},
+    {"volcano.sh/vgpu-", "Volcano vGPU", 0},
+    {"volcano.sh/gpu-", "Volcano GPU share", 0},
+    {"aliyun.com/gpu-", "Alibaba GPU share", 0},
+    {"aliyun.com/ppu", "Alibaba PPU", 0},
+    {"koordinator.sh/", "Koordinator", 0},
+    {"gpu.intel.com/", "Intel GPU", 0},
+    {"habana.ai/", "Intel Gaudi", 0},
+    {"huawei.com/ascend", "Huawei Ascend", 0},
+    {"metax-tech.com/", "MetaX", 0},
+    {"cambricon.com/", "Cambricon", 0},
+    {"iluvatar.com/", "Iluvatar", 0},
+    {"iluvatar.ai/", "Iluvatar", 0},
+    {"hygon.com/", "Hygon DCU", 0},
+    {"mthreads.com/", "Moore Threads", 0},
+    {"enflame.com/", "Enflame", 0},
+    {"kunlunxin.com/", "Kunlunxin", 0},
+    {"birentech.com/", "Biren", 0},
 };
 
 /* Names inside those domains that are no GPUs, by their beginnings. One that has a GPU token below
@@ -90,11 +91,8 @@ static const char *const tokens[] = {
 /* Drivers and DeviceClasses below claimed domains that are no GPUs: memory domains of NVLink. */
 static const char *const excepted_devices[] = {"compute-domain"};
 
-#define ANNOTATION_ROW(key, detail) {key, detail},
-static const struct annotation {
-	const char *key;
-	const char *detail;
-} annotations[] = {GQ_GPU_ANNOTATIONS(ANNOTATION_ROW)};
+#define ANNOTATION_ROW(key) key,
+static const char *const annotations[] = {GQ_GPU_ANNOTATIONS(ANNOTATION_ROW)};
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -145,15 +143,15 @@ static const struct supported *find_supported(const char *name)
 	return NULL;
 }
 
-static enum gq_gpu_meaning answer(enum gq_gpu_meaning meaning, const char *detail,
-				  const char **ret_detail)
+static enum gq_gpu_meaning answer(enum gq_gpu_meaning meaning, struct gq_phrase detail,
+				  struct gq_phrase *ret_detail)
 {
-	if (ret_detail && detail)
+	if (ret_detail)
 		*ret_detail = detail;
 	return meaning;
 }
 
-enum gq_gpu_meaning gq_gpu_resource_meaning(const char *name, const char **detail)
+enum gq_gpu_meaning gq_gpu_resource_meaning(const char *name, struct gq_phrase *detail)
 {
 	if (!strchr(name, '/')) /* cpu, memory, hugepages-2Mi: Kubernetes' own */
 		return GQ_GPU_NONE;
@@ -161,21 +159,26 @@ enum gq_gpu_meaning gq_gpu_resource_meaning(const char *name, const char **detai
 	if (known)
 		return known->meaning;
 	if (has_prefix(name, DEVICE_CLASS_PREFIX))
-		return answer(GQ_GPU_DEVICE_CLASS, name + strlen(DEVICE_CLASS_PREFIX), detail);
+		return answer(GQ_GPU_DEVICE_CLASS,
+			      GQ_PHRASE_NAME(name + strlen(DEVICE_CLASS_PREFIX)), detail);
 	bool token = has_token(name);
 	if (!token && has_any_prefix(name, excepted, COUNT(excepted)))
 		return GQ_GPU_NONE;
 	for (size_t i = 0; i < COUNT(claimed); i++)
 		if (has_prefix(name, claimed[i].prefix))
-			return answer(GQ_GPU_NOT_SUPPORTED, claimed[i].detail, detail);
-	return token ? answer(GQ_GPU_NOT_SUPPORTED, UNKNOWN_PLUGIN, detail) : GQ_GPU_NONE;
+			return answer(GQ_GPU_NOT_SUPPORTED,
+				      (struct gq_phrase){claimed[i].detail, claimed[i].phrase},
+				      detail);
+	return token ? answer(GQ_GPU_NOT_SUPPORTED, GQ_PHRASE_MESSAGE(GQ_MSG_KIND_PLUGIN), detail)
+		     : GQ_GPU_NONE;
 }
 
-enum gq_gpu_meaning gq_gpu_annotation_meaning(const char *key, const char **detail)
+enum gq_gpu_meaning gq_gpu_annotation_meaning(const char *key, struct gq_phrase *detail)
 {
 	for (size_t i = 0; i < COUNT(annotations); i++)
-		if (strcmp(key, annotations[i].key) == 0)
-			return answer(GQ_GPU_NOT_SUPPORTED, annotations[i].detail, detail);
+		if (strcmp(key, annotations[i]) == 0)
+			return answer(GQ_GPU_NOT_SUPPORTED, GQ_PHRASE_MESSAGE(GQ_MSG_KIND_KAI),
+				      detail);
 	return GQ_GPU_NONE;
 }
 
@@ -187,7 +190,8 @@ static bool in_claimed_domain(const char *name)
 
 	for (size_t i = 0; i < COUNT(claimed); i++) {
 		size_t domain = strcspn(claimed[i].prefix, "/");
-		if (!claimed[i].detail || claimed[i].prefix[domain + 1] || domain > len)
+		if (claimed[i].prefix[domain + 1] || domain > len ||
+		    strcmp(claimed[i].prefix, DEVICE_CLASS_PREFIX) == 0)
 			continue;
 		const char *at = name + len - domain;
 		if (strncasecmp(at, claimed[i].prefix, domain) == 0 &&
@@ -270,22 +274,26 @@ static void print_name_test(struct gq_buf *out)
 	gq_buf_puts(out, ")')))");
 }
 
-int gq_gpu_names_print_match_condition(struct gq_buf *out)
+int gq_gpu_names_print_match_condition(struct gq_buf *out, const char *pod)
 {
-	gq_buf_puts(out, "(has(object.spec.resourceClaims) && "
-			 "size(object.spec.resourceClaims) > 0) || "
-			 "(has(object.metadata.annotations) && [");
+	gq_buf_printf(out,
+		      "(has(%s.spec.resourceClaims) && size(%s.spec.resourceClaims) > 0) || "
+		      "(has(%s.metadata) && has(%s.metadata.annotations) && [",
+		      pod, pod, pod, pod);
 	for (size_t i = 0; i < COUNT(annotations); i++)
-		gq_buf_printf(out, "%s'%s'", i ? ", " : "", annotations[i].key);
-	gq_buf_puts(out, "].exists(k, k in object.metadata.annotations)) || "
-			 "(has(object.spec.overhead) && object.spec.overhead.exists(k, ");
+		gq_buf_printf(out, "%s'%s'", i ? ", " : "", annotations[i]);
+	gq_buf_printf(out,
+		      "].exists(k, k in %s.metadata.annotations)) || "
+		      "(has(%s.spec.overhead) && %s.spec.overhead.exists(k, ",
+		      pod, pod, pod);
 	print_name_test(out);
-	gq_buf_puts(out, ")) || "
-			 "(object.spec.containers + (has(object.spec.initContainers) ? "
-			 "object.spec.initContainers : [])).exists(c, has(c.resources) && "
-			 "((has(c.resources.requests) ? [c.resources.requests] : []) + "
-			 "(has(c.resources.limits) ? [c.resources.limits] : []))"
-			 ".exists(m, m.exists(k, ");
+	gq_buf_printf(out,
+		      ")) || (%s.spec.containers + (has(%s.spec.initContainers) ? "
+		      "%s.spec.initContainers : [])).exists(c, has(c.resources) && "
+		      "((has(c.resources.requests) ? [c.resources.requests] : []) + "
+		      "(has(c.resources.limits) ? [c.resources.limits] : []))"
+		      ".exists(m, m.exists(k, ",
+		      pod, pod, pod);
 	print_name_test(out);
 	return gq_buf_puts(out, ")))");
 }

@@ -661,6 +661,14 @@ struct gq_policy *gq_ledger_policy(struct gq_ledger *ledger)
 	return policy;
 }
 
+enum gq_locale gq_ledger_locale(struct gq_ledger *ledger)
+{
+	gq_ledger_lock(ledger);
+	enum gq_locale locale = gq_book_locale(ledger->cur);
+	gq_ledger_unlock(ledger);
+	return locale;
+}
+
 void gq_ledger_set_synced(struct gq_ledger *ledger)
 {
 	gq_lock_take(&ledger->build_lock);

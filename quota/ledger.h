@@ -71,6 +71,8 @@ int gq_ledger_set_policy(struct gq_ledger *ledger, const struct gq_policy *polic
 			 struct gq_err *err);
 /* The policy in force with a reference for the caller, or NULL. */
 struct gq_policy *gq_ledger_policy(struct gq_ledger *ledger);
+/* Its language; English without one. */
+enum gq_locale gq_ledger_locale(struct gq_ledger *ledger);
 
 /* Every cache has synced: from now on (and with a policy) decisions are made. */
 void gq_ledger_set_synced(struct gq_ledger *ledger);

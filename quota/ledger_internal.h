@@ -92,6 +92,12 @@ struct gq_book {
 	struct gq_tenancy *tenancy;
 };
 
+/* The language of who is no tenant's, under the policy of the book; NULL: there is none yet. */
+static inline enum gq_locale gq_book_locale(const struct gq_book *book)
+{
+	return book ? book->policy->locale : GQ_LOCALE_EN;
+}
+
 /* ---- charges ---- */
 
 /* What a charge counts as on one leaf class. */

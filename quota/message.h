@@ -5,52 +5,56 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "quota/locale.h"
+#include "quota/phrase.h"
 
-/* Every sentence that a user of the cluster can read: one table, an enum value each, with named
- * placeholders, so that a further language is a column and nothing else. */
-
-enum gq_locale { GQ_LOCALE_EN, GQ_LOCALE_COUNT };
+/* Every sentence that a user of the cluster can read, in every language, with named placeholders.
+ * A new one takes a line in the lists below and one in the table of each language, message_en.c and
+ * message_zh.c, which have the same order. */
 
 /* X(name, placeholders). What the placeholders are filled with, by name, where nothing else is
- * said: tenant child namespace owner node class claim …   a name as it stands limit            a
- * phrase of gq_message_gpus() or gq_message_memory() with the limit's class: "8 A100 GPUs", "640Gi
- * of A100 memory" gpus             a phrase of gq_message_gpus() without a class: "1 GPU" used asks
- * excess free bound … more   a bare amount, gq_shares_print() or gq_mib_print(): "7" states what
- * STATES or STATES_TERMINATING printed list listed classes   names with ", " between them label
- * value      of the nodeSelector that would do */
-#define GQ_MESSAGES(X)                                                                             \
-	/* denials about a limit; the first line of a refusal. PARENT: tenant owns the limit and   \
+ * said:
+ *   tenant child namespace owner node class claim …  a name as it stands
+ *   limit    a phrase of gq_message_gpus() or gq_message_memory() with the limit's class:
+ *            "8 A100 GPUs", "640Gi of A100 memory"
+ *   gpus     a phrase of gq_message_gpus() without a class: "1 GPU"
+ *   used asks excess free bound … more  a bare amount, gq_message_shares() or gq_message_mib(): "7"
+ *   states   STATES or STATES_TERMINATING printed
+ *   list     HOLDER printed, with LIST_SEPARATOR between them
+ *   listed classes  names with LIST_SEPARATOR between them
+ *   label value     of the nodeSelector that would do
+ *   detail   a name or one of the phrases about it */
+
+/* Sentences, by subject. */
+#define GQ_SENTENCES(X)                                                                            \
+	/* Denials about a limit; the first line of a refusal. PARENT: tenant owns the limit and   \
 	 * is above child, the pod's own tenant. used holds reserved too. */                       \
 	X(OVER_LIMIT, "tenant limit used states asks excess")                                      \
 	X(OVER_LIMIT_PARENT, "tenant child limit used states asks excess")                         \
 	X(OVER_MEMORY, "tenant limit used states asks excess")                                     \
 	X(OVER_MEMORY_PARENT, "tenant child limit used states asks excess")                        \
-	/* {states} of the above */                                                                \
-	X(STATES, "bound pending reserved")                                                        \
-	X(STATES_TERMINATING, "bound pending reserved terminating")                                \
-	/* further lines. HOLDERS: all are in the namespace of the request; MORE: some are; CUT:   \
-	 */                                                                                        \
-	/* there are more here too; ELSEWHERE: none is. list: "llm-7f9c (2), llm-8a0d (1)" */      \
+	/* Who holds what: all in the namespace of the request; some; some, and there are more     \
+	 * here too; none. list: "llm-7f9c (2), llm-8a0d (1)" */                                   \
 	X(HOLDERS, "namespace list")                                                               \
 	X(HOLDERS_MORE, "namespace list more")                                                     \
 	X(HOLDERS_CUT, "namespace list more")                                                      \
 	X(HOLDERS_ELSEWHERE, "namespace more")                                                     \
+	/* What would fit. */                                                                      \
 	X(FIT_FEWER, "gpus")                                                                       \
 	X(FIT_CLASS, "class free label value")                                                     \
 	X(FIT_FEWER_OR_CLASS, "gpus class free label value")                                       \
 	X(FIT_NARROW, "classes label value")                                                       \
 	X(FIT_NONE, "")                                                                            \
 	X(SURGE, "owner")                                                                          \
-	/* in front of a refusal that only warns */                                                \
-	X(WARNING_PREFIX, "")                                                                      \
-	/* other refusals. UNLISTED: listed are the classes that tenant has quota for; NONE: */    \
-	/* there are none. */                                                                      \
+	/* The tenant and its classes. listed: those that it has quota for; NONE: there are none.  \
+	 */                                                                                        \
 	X(UNLISTED, "tenant class listed")                                                         \
 	X(UNLISTED_NONE, "tenant class")                                                           \
+	X(CLASS_AMBIGUOUS, "tenant classes label value")                                           \
+	/* The namespace. */                                                                       \
 	X(UNASSIGNED, "namespace")                                                                 \
 	X(NAMESPACE_AMBIGUOUS, "namespace first second")                                           \
-	X(CLASS_AMBIGUOUS, "tenant classes label value")                                           \
-	/* limit: a phrase without class, "4 GPUs" */                                              \
+	/* Rules about one pod. limit: a phrase without class, "4 GPUs" */                         \
 	X(POD_LIMIT, "tenant limit asks")                                                          \
 	X(POD_LIMIT_RULE, "limit asks")                                                            \
 	/* what rules find. where: VOLUME_… printed; container: "initContainers/NAME" */         \
@@ -87,28 +91,46 @@ enum gq_locale { GQ_LOCALE_EN, GQ_LOCALE_COUNT };
 	X(UNSUPPORTED_RESOURCE, "container name detail")                                           \
 	X(UNSUPPORTED_ANNOTATION, "name detail")                                                   \
 	X(BAD_QUANTITY, "container name value detail")                                             \
-	X(EARLIER_BINDING, "node")                                                                 \
 	X(TOO_BIG, "")                                                                             \
+	/* Resource claims. */                                                                     \
 	X(CLAIM, "claim device_class")                                                             \
 	X(CLAIM_UNREADABLE, "claim detail")                                                        \
 	X(CLASS_UNREADABLE, "claim device_class")                                                  \
+	/* Requests that come again. */                                                            \
 	X(OWNER_ATTEMPTS, "owner count seconds")                                                   \
 	X(REQUEST_UID_REUSED, "")                                                                  \
+	/* Bindings. */                                                                            \
 	X(BINDING_NO_ROOM, "node class tenant limit used asks")                                    \
 	X(BINDING_UNLISTED, "node class tenant")                                                   \
-	/* problems: what gq_policy_problems_print() printed, several lines */                     \
+	X(EARLIER_BINDING, "node")                                                                 \
+	/* The policy. problems: what gq_policy_problems_print() printed, several lines, in        \
+	 * English. */                                                                             \
 	X(POLICY_INVALID, "problems")                                                              \
 	X(POLICY_NO_KEY, "key")                                                                    \
-	/* answers to the API server itself */                                                     \
+	/* Answers that are no decision. detail of BAD_REVIEW: of a decoder, in English. */        \
 	X(NOT_SYNCED, "")                                                                          \
 	X(NOT_LEADER, "")                                                                          \
 	X(JOURNAL, "")                                                                             \
 	X(JOURNAL_FULL, "")                                                                        \
 	X(WATCH_LAGS, "")                                                                          \
 	X(OVERLOADED, "")                                                                          \
+	X(NO_MEMORY, "")                                                                           \
 	X(TOO_LATE, "")                                                                            \
 	X(BAD_REVIEW, "detail")                                                                    \
-	/* the phrases of gq_message_gpus() and gq_message_memory(), not to be printed directly */ \
+	/* Warnings. */                                                                            \
+	X(WARNINGS_CUT, "")
+
+/* What is put into sentences, or in front of them: not to be printed on its own. */
+#define GQ_PHRASES(X)                                                                              \
+	X(WARNING_PREFIX, "")                                                                      \
+	X(STATES, "bound pending reserved")                                                        \
+	X(STATES_TERMINATING, "bound pending reserved terminating")                                \
+	X(HOLDER, "holder holds")                                                                  \
+	X(LIST_SEPARATOR, "")                                                                      \
+	X(OWNER_POD, "name")                                                                       \
+	X(CLASS_UNKNOWN, "")                                                                       \
+	/* Amounts: gq_message_gpus() and gq_message_memory(). */                                  \
+	X(UNLIMITED, "")                                                                           \
 	X(GPUS_ONE, "count")                                                                       \
 	X(GPUS_MANY, "count")                                                                      \
 	X(GPUS_CLASS_ONE, "count class")                                                           \
@@ -120,7 +142,29 @@ enum gq_locale { GQ_LOCALE_EN, GQ_LOCALE_COUNT };
 	X(MEMORY, "amount")                                                                        \
 	X(MEMORY_CLASS, "amount class")                                                            \
 	X(MEMORY_ANY, "amount")                                                                    \
-	X(MEMORY_OTHER, "amount")
+	X(MEMORY_OTHER, "amount")                                                                  \
+	/* {detail} of UNSUPPORTED_…, where it is no product's name. */                          \
+	X(KIND_NVIDIA_SLICES, "")                                                                  \
+	X(KIND_NVIDIA_MEMORY, "")                                                                  \
+	X(KIND_NVIDIA, "")                                                                         \
+	X(KIND_AMD, "")                                                                            \
+	X(KIND_AMD_HAMI, "")                                                                       \
+	X(KIND_KAI, "")                                                                            \
+	X(KIND_PLUGIN, "")                                                                         \
+	/* {detail} of BAD_QUANTITY */                                                             \
+	X(QUANTITY_LARGE, "")                                                                      \
+	X(QUANTITY_NEGATIVE, "")                                                                   \
+	X(QUANTITY_NONE, "")                                                                       \
+	X(QUANTITY_FRACTION, "")                                                                   \
+	/* {detail} of CLAIM_UNREADABLE. field: its path, spec.devices.requests[0] */              \
+	X(CLAIM_CLASSES, "")                                                                       \
+	X(CLAIM_NAMES_NONE, "")                                                                    \
+	X(CLAIM_MANY, "")                                                                          \
+	X(CLAIM_ABSENT, "")                                                                        \
+	X(CLAIM_FORBIDDEN, "")                                                                     \
+	X(CLAIM_FORM, "field")
+
+#define GQ_MESSAGES(X) GQ_SENTENCES(X) GQ_PHRASES(X)
 
 enum gq_message_id {
 #define GQ_MESSAGE_ENUM(name, placeholders) GQ_MSG_##name,
@@ -129,6 +173,10 @@ enum gq_message_id {
 	    GQ_MSG_COUNT
 };
 
+/* The tables: message_en.c, message_zh.c. */
+extern const char *const gq_messages_en[GQ_MSG_COUNT];
+extern const char *const gq_messages_zh[GQ_MSG_COUNT];
+
 struct gq_message_arg {
 	const char *name;  /* of the placeholder {name} */
 	const char *value; /* borrowed during the call */
@@ -136,9 +184,9 @@ struct gq_message_arg {
 
 /* Appends the sentence with its placeholders filled in; control characters in values become spaces
  * and values are cut at 253 bytes (the longest name Kubernetes allows) on a character boundary:
- * list, listed, classes and detail at 1024, and problems at 16 KiB with its line breaks kept.
- * A placeholder without an argument is a bug of ours and prints as "?"; arguments that the sentence
- * does not name are left alone. Returns out->code. */
+ * list, listed, classes, holder and detail at 1024, and problems at 16 KiB with its line breaks
+ * kept. A placeholder without an argument is a bug of ours and prints as "?"; arguments that the
+ * sentence does not name are left alone. Returns out->code. */
 int gq_message_print(struct gq_buf *out, enum gq_locale locale, enum gq_message_id id,
 		     const struct gq_message_arg *args, size_t n_args);
 
@@ -151,7 +199,14 @@ int gq_message_gpus(struct gq_buf *out, enum gq_locale locale, int64_t shares,
 int gq_message_memory(struct gq_buf *out, enum gq_locale locale, int64_t mib,
 		      const char *class_name);
 
-/* The template itself, for tests that compare locales. */
+/* Bare amounts: as gq_shares_print() and gq_mib_print(), but for the word for unlimited. */
+int gq_message_shares(struct gq_buf *out, enum gq_locale locale, int64_t shares);
+int gq_message_mib(struct gq_buf *out, enum gq_locale locale, int64_t mib);
+
+/* The phrase as it stands in a sentence. */
+const char *gq_phrase_text(enum gq_locale locale, const struct gq_phrase *phrase);
+
+/* The template itself: the text of a message without placeholders. "?" for what is none. */
 const char *gq_message_template(enum gq_locale locale, enum gq_message_id id);
 const char *gq_message_name(enum gq_message_id id);
 /* The names of a message's placeholders, with a space between them. */

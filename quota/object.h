@@ -102,7 +102,7 @@ struct gq_pod_problem {
 	const char *container; /* "containers/NAME", "initContainers/NAME", "overhead", or "" */
 	const char *name;
 	const char *value;
-	const char *detail;
+	struct gq_phrase detail;
 };
 
 struct gq_owner {

@@ -2,6 +2,7 @@
 
 #include "quota/arena.h"
 #include "quota/field.h"
+#include "quota/message.h"
 #include "quota/object.h"
 #include "quota/quantity.h"
 
@@ -28,7 +29,7 @@ static const struct gq_json_keep keep_claim[] = {{"name", NULL},
 						 GQ_JSON_KEEP_END};
 static const struct gq_json_keep keep_owner[] = {
     {"kind", NULL}, {"name", NULL}, {"uid", NULL}, {"controller", NULL}, GQ_JSON_KEEP_END};
-#define KEEP_ANNOTATION(key, detail) {key, NULL},
+#define KEEP_ANNOTATION(key) {key, NULL},
 /* Two that are not decoded: by them our own replicas find each other. */
 static const struct gq_json_keep keep_annotations[] = {
     GQ_GPU_ANNOTATIONS(KEEP_ANNOTATION){GQ_BARRIER_ANNOTATION, NULL}, GQ_JSON_KEEP_END};
@@ -285,7 +286,7 @@ static int build_tolerations(struct build *b, const struct gq_field *spec)
 
 /* Remembers the first problem. Strings are copied but for detail, which is static. */
 static int set_problem(struct build *b, enum gq_pod_problem_kind kind, const struct asker *asker,
-		       const char *name, const char *value, const char *detail)
+		       const char *name, const char *value, struct gq_phrase detail)
 {
 	struct gq_pod_problem *problem = &b->pod->problem;
 	char *container;
@@ -326,7 +327,7 @@ static int64_t clamp_amount(enum gq_gpu_meaning meaning, int64_t value)
 static int build_resource(struct build *b, struct asker *asker, const struct gq_field *map,
 			  const char *name, struct json_object *json_value)
 {
-	const char *detail = "";
+	struct gq_phrase detail = GQ_PHRASE_NAME("");
 	const char *text;
 	int64_t value = 0;
 	enum gq_exactness exact = GQ_EXACT;
@@ -344,17 +345,17 @@ static int build_resource(struct build *b, struct asker *asker, const struct gq_
 		return set_problem(b, GQ_PROBLEM_UNSUPPORTED_RESOURCE, asker, name, text, detail);
 	if (bad == GQ_ETOOBIG)
 		return set_problem(b, GQ_PROBLEM_BAD_QUANTITY, asker, name, text,
-				   "it is larger than can be counted");
+				   GQ_PHRASE_MESSAGE(GQ_MSG_QUANTITY_LARGE));
 	if (bad)
 		return set_problem(b, GQ_PROBLEM_BAD_QUANTITY, asker, name, text,
-				   text[0] == '-' ? "it is negative"
-						  : "it is not a Kubernetes quantity");
+				   GQ_PHRASE_MESSAGE(text[0] == '-' ? GQ_MSG_QUANTITY_NEGATIVE
+								    : GQ_MSG_QUANTITY_NONE));
 	if (exact == GQ_ROUNDED)
 		return set_problem(b, GQ_PROBLEM_BAD_QUANTITY, asker, name, text,
-				   "it must be a whole number");
+				   GQ_PHRASE_MESSAGE(GQ_MSG_QUANTITY_FRACTION));
 	if (meaning == GQ_GPU_DEVICE_CLASS)
 		return GQ_TAKE(b->err, b->device_classes[b->pod->n_device_classes++],
-			       gq_arena_text(b->arena, detail, strlen(detail)));
+			       gq_arena_text(b->arena, detail.name, strlen(detail.name)));
 	asker->amounts[asker->n_amounts++] =
 	    (struct gq_gpu_amount){.resource = gq_gpu_static_name(name),
 				   .meaning = meaning,
@@ -503,7 +504,7 @@ static int build_annotations(struct build *b, const struct gq_field *root)
 		return code;
 	json_object_object_foreach(map.value, key, value)
 	{
-		const char *detail = "";
+		struct gq_phrase detail = GQ_PHRASE_NAME("");
 		if (gq_gpu_annotation_meaning(key, &detail) == GQ_GPU_NONE)
 			continue;
 		(void)value;
@@ -555,7 +556,7 @@ static int build_pod(void *arg, struct gq_arena *arena, void **ret_object, struc
 	int code = GQ_TAKE(err, b->pod, GQ_ARENA_ARRAY(arena, struct gq_pod, 1));
 	if (code)
 		return code;
-	b->pod->problem = (struct gq_pod_problem){GQ_PROBLEM_NONE, "", "", "", ""};
+	b->pod->problem = (struct gq_pod_problem){GQ_PROBLEM_NONE, "", "", "", GQ_PHRASE_NAME("")};
 	code = build_metadata(b, &root);
 	if (!code)
 		code = build_phase(b, &root);

@@ -90,15 +90,6 @@ static void check_exact(struct gq_policy_reader *r, const struct gq_yaml_node *n
 	GQ_REPORT(r, node, hint.text, "%s %s is not known to this version", what, GQ_QUOTE(node));
 }
 
-static void check_locale(struct gq_policy_reader *r, const struct gq_yaml_node *node)
-{
-	static const char *const locales[] = {"en", "zh", NULL};
-
-	if (gq_policy_word(r, node, "locale", locales) == 1)
-		GQ_REPORT(r, node, "remove it or set it to en",
-			  "locale \"zh\" is not supported yet by this version");
-}
-
 static void read_exempt(struct gq_policy_reader *r, const struct gq_yaml_node *node)
 {
 	static const char *const always[] = {"kube-system", "gpuquota-system"};
@@ -163,7 +154,7 @@ static void read_policy(struct gq_policy_reader *r, const struct gq_yaml_node *r
 	check_exact(r, value[KIND], "kind", "QuotaPolicy");
 	int mode = gq_policy_word(r, value[MODE], "mode", gq_policy_modes);
 	policy->mode = mode < 0 ? GQ_MODE_ENFORCE : (enum gq_mode)mode;
-	check_locale(r, value[LOCALE]);
+	policy->locale = gq_policy_locale(r, value[LOCALE], GQ_LOCALE_EN);
 	policy->unassigned_allow =
 	    gq_policy_word(r, value[UNASSIGNED], "unassigned", unassigned) == 1;
 	policy->ambiguous_deny = gq_policy_word(r, value[AMBIGUOUS], "ambiguous", ambiguous) == 1;

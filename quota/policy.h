@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "quota/amount.h"
 #include "quota/class.h"
+#include "quota/locale.h"
 #include "quota/object.h"
 #include "quota/rule.h"
 
@@ -42,6 +43,7 @@ struct gq_tenant {
 	const char *name;
 	int parent; /* index into tenants, or -1 */
 	enum gq_mode mode;
+	enum gq_locale locale; /* of what users of its namespaces read */
 	const char *const *namespaces;
 	size_t n_namespaces;
 	const struct gq_label_selector *selector; /* or NULL */
@@ -68,6 +70,7 @@ struct gq_policy {
 	const char *bytes; /* as they were given */
 	size_t n_bytes;
 	enum gq_mode mode;
+	enum gq_locale locale; /* of what users in no tenant's namespace read */
 	bool unassigned_allow;
 	bool ambiguous_deny;
 	enum gq_holders holders;

@@ -79,6 +79,10 @@ bool gq_policy_has(const struct gq_yaml_node *map, const char *key);
 int gq_policy_word(struct gq_policy_reader *r, const struct gq_yaml_node *node, const char *what,
 		   const char *const *words);
 
+/* A language that may be written here. Absent or reported: inherited. */
+enum gq_locale gq_policy_locale(struct gq_policy_reader *r, const struct gq_yaml_node *node,
+				enum gq_locale inherited);
+
 /* Modes that may be written here: the first three, or all four. */
 extern const char *const gq_policy_modes[];      /* enforce warn audit */
 extern const char *const gq_policy_rule_modes[]; /* and disabled */

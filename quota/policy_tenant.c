@@ -197,11 +197,12 @@ static void read_pod_limit(struct gq_policy_reader *r, const struct gq_yaml_node
 static void read_tenant(struct gq_policy_reader *r, const struct gq_yaml_node *node,
 			struct gq_tenant *tenant, struct gq_tenant_nodes *nodes)
 {
-	enum { NAME, PARENT, MODE, NAMESPACES, SELECTOR, QUOTA, UNLISTED, POD_LIMIT, N };
+	enum { NAME, PARENT, MODE, LOCALE, NAMESPACES, SELECTOR, QUOTA, UNLISTED, POD_LIMIT, N };
 	static const struct gq_policy_field fields[N] = {
 	    [NAME] = {"name", GQ_POLICY_TEXT, true, "write name: team-a"},
 	    [PARENT] = {"parent", GQ_POLICY_TEXT, false, NULL},
 	    [MODE] = {"mode", GQ_POLICY_SCALAR, false, NULL},
+	    [LOCALE] = {"locale", GQ_POLICY_SCALAR, false, NULL},
 	    [NAMESPACES] = {"namespaces", GQ_POLICY_LIST, false, NULL},
 	    [SELECTOR] = {"namespaceSelector", GQ_POLICY_MAP, false, NULL},
 	    [QUOTA] = {"quota", GQ_POLICY_MAP, false, NULL},
@@ -232,6 +233,7 @@ static void read_tenant(struct gq_policy_reader *r, const struct gq_yaml_node *n
 	int mode = gq_policy_word(r, value[MODE], "mode", gq_policy_modes);
 	if (mode >= 0)
 		tenant->mode = (enum gq_mode)mode;
+	tenant->locale = gq_policy_locale(r, value[LOCALE], r->policy->locale);
 	if (value[NAMESPACES])
 		tenant->namespaces =
 		    gq_policy_namespaces(r, value[NAMESPACES], &tenant->n_namespaces);

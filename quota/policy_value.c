@@ -196,6 +196,14 @@ int gq_policy_word(struct gq_policy_reader *r, const struct gq_yaml_node *node, 
 	return -1;
 }
 
+enum gq_locale gq_policy_locale(struct gq_policy_reader *r, const struct gq_yaml_node *node,
+				enum gq_locale inherited)
+{
+	int locale = gq_policy_word(r, node, "locale", gq_locale_names);
+
+	return locale < 0 ? inherited : (enum gq_locale)locale;
+}
+
 /* A leading zero makes an octal number for some readers of YAML and a decimal one for others. */
 static bool leading_zero(const struct gq_yaml_node *node)
 {

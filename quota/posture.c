@@ -594,11 +594,19 @@ static int build_account(struct build *b, const struct gq_field *spec)
 	return code;
 }
 
+/* The API server writes the default one's name into pods and not into templates. */
+static const char *keep_scheduler(struct gq_arena *arena, const char *name)
+{
+	size_t len = strcmp(name, "default-scheduler") == 0 ? 0 : strlen(name);
+
+	return gq_arena_text(arena, name, len);
+}
+
 static int read_pod(struct build *b, const struct gq_field *spec)
 {
 	struct gq_posture *posture = b->posture;
 	struct gq_field os, security;
-	const char *os_name, *restart;
+	const char *os_name, *restart, *scheduler;
 	int code = gq_field_bool(spec, "hostPID", &posture->host_pid, b->err);
 
 	if (!code)
@@ -622,7 +630,9 @@ static int read_pod(struct build *b, const struct gq_field *spec)
 		code = gq_field_text(spec, "runtimeClassName", b->arena, &posture->runtime_class,
 				     b->err);
 	if (!code)
-		code = gq_field_text(spec, "schedulerName", b->arena, &posture->scheduler, b->err);
+		code = gq_field_peek(spec, "schedulerName", &scheduler, b->err);
+	if (!code)
+		code = GQ_TAKE(b->err, posture->scheduler, keep_scheduler(b->arena, scheduler));
 	if (code)
 		return code;
 	posture->windows = strcmp(os_name, "windows") == 0;

@@ -49,9 +49,7 @@ struct gq_mount {
 
 /* Keys by which tenants steer GPU sharing systems, or tell them that a pod has been placed already;
  * X(key), sorted. */
-#define GQ_POSTURE_LABELS(X)                                                                       \
-	X("hami.io/webhook")                                                                       \
-	X("kai.scheduler/queue")
+#define GQ_POSTURE_LABELS(X) X("hami.io/webhook")
 #define GQ_POSTURE_ANNOTATIONS(X)                                                                  \
 	X("hami.io/bind-phase")                                                                    \
 	X("hami.io/bind-time")                                                                     \
@@ -118,10 +116,6 @@ struct gq_posture {
 	const struct gq_posture_volume *volumes;
 	size_t n_volumes;
 };
-
-/* The keys of labels and annotations that are kept; NULL ends each. */
-extern const char *const gq_posture_label_keys[];
-extern const char *const gq_posture_annotation_keys[];
 
 /* What gq_posture_decode_tree() reads of a pod, or of a pod template. */
 extern const struct gq_json_keep gq_posture_keep[];

@@ -35,7 +35,7 @@ void gq_found_add(struct gq_found *found, enum gq_message_id id, const struct gq
 		return;
 	if (found->text.len)
 		gq_buf_puts(&found->text, "\n");
-	gq_message_print(&found->text, GQ_LOCALE_EN, id, args, n_args);
+	gq_message_print(&found->text, found->locale, id, args, n_args);
 }
 
 static void found_end(struct gq_found *found)
@@ -129,7 +129,8 @@ enum gq_rules_answer gq_rules_check(const struct gq_ruled *ruled, struct gq_verd
 					     : 1u << GQ_RULE_POD_LIMIT);
 
 	for (int id = 0; id < GQ_RULES; id++) {
-		struct gq_found found = {.text = GQ_BUF_INIT(TEXT_MAX_BYTES)};
+		struct gq_found found = {.locale = verdict->locale,
+					 .text = GQ_BUF_INIT(TEXT_MAX_BYTES)};
 		enum gq_mode mode = mode_of(ruled, id);
 		if (!(concerned >> id & 1) || (ruled->ephemeral_only && !rules[id].of_running) ||
 		    is_exempt(ruled, &ruled->policy->rules.by[id]))

@@ -79,9 +79,13 @@ static void print_env_names(struct gq_buf *out)
 			      gq_gpu_env_name((enum gq_gpu_env)env));
 }
 
-static void print_keys(struct gq_buf *out, const char *const *keys)
+#define KEY(key) key,
+static const char *const labels[] = {GQ_POSTURE_LABELS(KEY)};
+static const char *const annotations[] = {GQ_POSTURE_ANNOTATIONS(KEY)};
+
+static void print_keys(struct gq_buf *out, const char *const *keys, size_t n)
 {
-	for (size_t i = 0; keys[i]; i++)
+	for (size_t i = 0; i < n; i++)
 		gq_buf_printf(out, "%s'%s'", i ? ", " : "", keys[i]);
 }
 
@@ -122,12 +126,12 @@ int gq_rules_print_match_condition(struct gq_buf *out, const char *pod)
 	      "'kai-scheduler']) || (has($P.spec.nodeName) && $P.spec.nodeName != '') || "
 	      "(has($P.metadata) && has($P.metadata.annotations) && [",
 	      pod);
-	print_keys(out, gq_posture_annotation_keys);
+	print_keys(out, annotations, sizeof annotations / sizeof *annotations);
 	print(out,
 	      "].exists(k, k in $P.metadata.annotations)) || "
 	      "(has($P.metadata) && has($P.metadata.labels) && [",
 	      pod);
-	print_keys(out, gq_posture_label_keys);
+	print_keys(out, labels, sizeof labels / sizeof *labels);
 	print(out, "].exists(k, k in $P.metadata.labels))", pod);
 	return out->code;
 }

@@ -178,7 +178,7 @@ enum gq_rules_answer gq_rule_pod_limit(const struct gq_ruled *ruled, struct gq_f
 
 	if (ruled->parts && gq_pod_limit_passed(ruled->policy, &ruled->policy->rules.pod_limit,
 						ruled->pod, ruled->parts, &finding)) {
-		gq_explain_pod_limit(&found->text, ruled->policy, NULL, &finding);
+		gq_explain_pod_limit(&found->text, found->locale, ruled->policy, NULL, &finding);
 		found->n++;
 	}
 	return GQ_RULES_PASSED;

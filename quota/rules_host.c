@@ -63,7 +63,7 @@ static void check_socket(const struct gq_volume_path *path, struct gq_found *fou
 
 	if (!read.socket)
 		return;
-	gq_volume_path_print(&where, path);
+	gq_volume_path_print(&where, found->locale, path);
 	GQ_FOUND(found, GQ_MSG_RULE_SOCKET, {"where", where.data ? where.data : ""},
 		 {"socket", read.socket});
 }
@@ -75,7 +75,7 @@ static void check_device(const struct gq_volume_path *path, struct gq_found *fou
 
 	if (!read.device)
 		return;
-	gq_volume_path_print(&where, path);
+	gq_volume_path_print(&where, found->locale, path);
 	GQ_FOUND(found, GQ_MSG_RULE_DEVICE, {"where", where.data ? where.data : ""},
 		 {"device", read.device});
 }
@@ -143,7 +143,7 @@ enum gq_rules_answer gq_rule_host_path(const struct gq_ruled *ruled, struct gq_f
 		const struct gq_allowed_path *allowed = allowed_for(rules, path.clean, read_only);
 		if (allowed && (read_only || !allowed->read_only))
 			continue;
-		gq_volume_path_print(&where, &path);
+		gq_volume_path_print(&where, found->locale, &path);
 		const char *text = where.data ? where.data : "";
 		print_allowed(&list, rules);
 		if (allowed)

@@ -11,6 +11,7 @@
 
 /* What one rule finds in one pod: a line each, up to a few. */
 struct gq_found {
+	enum gq_locale locale;
 	struct gq_buf text;
 	unsigned n;
 };
@@ -63,7 +64,8 @@ enum gq_rules_answer gq_volume_path(const struct gq_ruled *ruled,
 				    const struct gq_posture_volume *volume,
 				    struct gq_volume_path *ret_path);
 /* "Volume data (hostPath /dev)". */
-void gq_volume_path_print(struct gq_buf *out, const struct gq_volume_path *path);
+void gq_volume_path_print(struct gq_buf *out, enum gq_locale locale,
+			  const struct gq_volume_path *path);
 
 /* ---- rules_gpu.c ---- */
 

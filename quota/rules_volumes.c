@@ -126,7 +126,8 @@ enum gq_rules_answer gq_volume_path(const struct gq_ruled *ruled,
 	return volume_behind(ruled, ret_path);
 }
 
-void gq_volume_path_print(struct gq_buf *out, const struct gq_volume_path *path)
+void gq_volume_path_print(struct gq_buf *out, enum gq_locale locale,
+			  const struct gq_volume_path *path)
 {
 	const struct gq_message_arg args[] = {{"volume", path->volume->name},
 					      {"path", path->path},
@@ -136,5 +137,5 @@ void gq_volume_path_print(struct gq_buf *out, const struct gq_volume_path *path)
 				: path->claim[0]            ? GQ_MSG_VOLUME_CLAIM
 							    : GQ_MSG_VOLUME_EPHEMERAL;
 
-	gq_message_print(out, GQ_LOCALE_EN, id, args, sizeof args / sizeof *args);
+	gq_message_print(out, locale, id, args, sizeof args / sizeof *args);
 }

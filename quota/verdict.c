@@ -88,7 +88,7 @@ int gq_verdict_unavailable(struct gq_verdict *verdict, enum gq_reason reason)
 	enum gq_message_id id = unavailable_message(reason);
 
 	gq_buf_reset(&verdict->message);
-	gq_message_print(&verdict->message, GQ_LOCALE_EN, id, NULL, 0);
+	gq_message_print(&verdict->message, verdict->locale, id, NULL, 0);
 	return gq_verdict_answer(verdict, GQ_VERDICT_UNAVAILABLE, reason);
 }
 
@@ -112,7 +112,7 @@ static void add_warning(struct gq_verdict *verdict, const struct gq_buf *text)
 		return;
 	struct gq_buf *warning = &verdict->warnings[verdict->n_warnings];
 	*warning = GQ_BUF_INIT(2048);
-	gq_message_print(warning, GQ_LOCALE_EN, GQ_MSG_WARNING_PREFIX, NULL, 0);
+	gq_message_print(warning, verdict->locale, GQ_MSG_WARNING_PREFIX, NULL, 0);
 	if (gq_buf_append(warning, text->data ? text->data : "", text->len) == 0)
 		verdict->n_warnings++;
 }
@@ -134,6 +134,11 @@ bool gq_verdict_refuse(struct gq_verdict *verdict, enum gq_mode mode, enum gq_re
 	verdict->reason = reason;
 	gq_buf_reset(&verdict->message);
 	return false;
+}
+
+void gq_verdict_allow(struct gq_verdict *verdict, enum gq_reason reason)
+{
+	gq_verdict_answer(verdict, GQ_VERDICT_ALLOW, reason);
 }
 
 enum gq_reason gq_finding_reason(const struct gq_finding *finding)

@@ -18,9 +18,11 @@ const struct gq_tenant *gq_view_tenant(const struct gq_view *view)
 }
 
 /* false: not ready. */
-static bool look(struct gq_ledger *ledger, const char *ns_name, struct gq_view *view)
+static bool look(struct gq_ledger *ledger, const char *ns_name, struct gq_verdict *verdict,
+		 struct gq_view *view)
 {
 	gq_ledger_lock(ledger);
+	verdict->locale = gq_book_locale(ledger->cur);
 	bool ready = ledger->synced && ledger->cur;
 	if (ready) {
 		const struct gq_book *book = ledger->cur;
@@ -70,7 +72,7 @@ static bool look_at_unknown(struct gq_ledger *ledger, const char *ns_name, struc
 		return false;
 	}
 	gq_view_done(view);
-	look(ledger, ns_name, view); /* ready once is ready for good */
+	look(ledger, ns_name, verdict, view); /* ready once is ready for good */
 	if (view->assign.kind == GQ_ASSIGN_UNKNOWN)
 		view->assign = none;
 	return true;
@@ -79,7 +81,7 @@ static bool look_at_unknown(struct gq_ledger *ledger, const char *ns_name, struc
 bool gq_view_take(struct gq_ledger *ledger, const char *ns_name, struct gq_reads *reads,
 		  int64_t now_ns, struct gq_verdict *verdict, struct gq_view *ret_view)
 {
-	if (!look(ledger, ns_name, ret_view)) {
+	if (!look(ledger, ns_name, verdict, ret_view)) {
 		gq_verdict_unavailable(verdict, GQ_REASON_NOT_SYNCED);
 		return false;
 	}
@@ -89,5 +91,6 @@ bool gq_view_take(struct gq_ledger *ledger, const char *ns_name, struct gq_reads
 	const struct gq_tenant *tenant = gq_view_tenant(ret_view);
 	verdict->policy = gq_policy_ref(ret_view->policy);
 	verdict->tenant = tenant ? tenant->name : NULL;
+	verdict->locale = tenant ? tenant->locale : ret_view->policy->locale;
 	return true;
 }

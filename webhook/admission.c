@@ -8,6 +8,7 @@
 #include "quota/message.h"
 #include "webhook/retries.h"
 #include "webhook/review.h"
+#include "webhook/subject.h"
 #include "webhook/timeout.h"
 
 /* The API server's own default, for callers that name none; and the longest it ever waits. */
@@ -20,7 +21,6 @@
 /* An answer at the deadline is too late: the way to the API server takes time. */
 #define WAY_NS (250 * GQ_NS_PER_MS)
 #define ANSWER_MAX_BYTES (256u << 10)
-#define MESSAGE_MAX_BYTES (32u << 10)
 #define AUDIT_PAIRS_MAX 4
 
 const double gq_duration_bounds_s[GQ_DURATION_BUCKETS] = {
@@ -39,12 +39,13 @@ struct call {
 	struct gq_admission *admission;
 	struct gq_request *request;
 	struct gq_review review;
-	struct gq_pod *pod;        /* of a pod's creation */
-	struct gq_binding binding; /* its strings live in review; node NULL: it is none */
+	struct gq_subject subject;
 	int64_t deadline_ns;
 	struct gq_reads *reads; /* made when the decision first asks for one */
 	atomic_int reads_under_way;
 	struct gq_verdict verdict; /* while its ticket is being committed */
+	bool decided;              /* once at least, and locale is its namespace's */
+	enum gq_locale locale;     /* of what is told of it */
 };
 
 struct gq_admission *gq_admission_new(const struct gq_admission_options *options)
@@ -112,13 +113,19 @@ static void call_free(void *state)
 {
 	struct call *call = state;
 
+	gq_subject_done(&call->subject);
 	gq_review_done(&call->review);
-	gq_pod_unref(call->pod);
 	gq_verdict_done(&call->verdict);
 	if (call->reads)
 		gq_reads_done(call->reads);
 	free(call->reads);
 	free(call);
+}
+
+/* Of a call that was not decided yet, or is none: the policy's. */
+static enum gq_locale locale_of(const struct gq_admission *admission, const struct call *call)
+{
+	return call && call->decided ? call->locale : gq_ledger_locale(admission->options.ledger);
 }
 
 /* An answer that is no AdmissionReview: the API server takes it as a failed call. */
@@ -155,13 +162,13 @@ static int answer_last_word(const struct call *call, const char *text)
 	return code;
 }
 
-static void answer_unavailable(struct gq_admission *admission, struct gq_request *request,
-			       enum gq_reason reason, const char *text)
+static void answer_text(struct gq_admission *admission, struct gq_request *request,
+			enum gq_reason reason, const char *text)
 {
 	const struct call *call = gq_request_state(request);
 
 	count(admission, request, GQ_VERDICT_UNAVAILABLE, reason);
-	if (call && call->pod) {
+	if (call && call->subject.kind == GQ_SUBJECT_POD) {
 		int64_t now_ns = gq_clock_mono_ns(admission->options.clock);
 		gq_retries_note(admission->retries, call->review.uid,
 				gq_request_received_ns(request));
@@ -171,19 +178,28 @@ static void answer_unavailable(struct gq_admission *admission, struct gq_request
 	answer_error(request, 503, text, reason == GQ_REASON_NOT_LEADER);
 }
 
+static void answer_unavailable(struct gq_admission *admission, struct gq_request *request,
+			       enum gq_reason reason, enum gq_message_id id)
+{
+	struct gq_buf text GQ_BUF_CLEANUP = GQ_BUF_INIT(1024);
+
+	gq_message_print(&text, locale_of(admission, gq_request_state(request)), id, NULL, 0);
+	answer_text(admission, request, reason, text.data ? text.data : "");
+}
+
 static void answer_bad(struct gq_admission *admission, struct gq_request *request,
 		       const struct gq_err *err)
 {
 	struct gq_buf text GQ_BUF_CLEANUP = GQ_BUF_INIT(4096);
 
 	if (err->code == GQ_ENOMEM) {
-		answer_unavailable(admission, request, GQ_REASON_OVERLOADED, "out of memory");
+		answer_unavailable(admission, request, GQ_REASON_OVERLOADED, GQ_MSG_NO_MEMORY);
 		return;
 	}
 	count(admission, request, GQ_VERDICT_DENY, GQ_REASON_BAD_REVIEW);
 	gq_log(GQ_LOG_WARN, "a review was answered with 400",
 	       GQ_S("path", gq_request_path(request)), GQ_S("problem", err->msg));
-	gq_message_print(&text, GQ_LOCALE_EN, GQ_MSG_BAD_REVIEW,
+	gq_message_print(&text, locale_of(admission, gq_request_state(request)), GQ_MSG_BAD_REVIEW,
 			 &(struct gq_message_arg){"detail", err->msg}, 1);
 	answer_error(request, 400, text.data ? text.data : "", false);
 }
@@ -191,11 +207,15 @@ static void answer_bad(struct gq_admission *admission, struct gq_request *reques
 static void tell_denied(const struct call *call, const struct gq_verdict *verdict)
 {
 	const struct gq_admission_options *options = &call->admission->options;
-	const struct gq_create create = {.pod = call->pod, .dry_run = call->review.dry_run};
-	const struct gq_binding *binding = call->binding.node ? &call->binding : NULL;
+	const struct gq_subject *subject = &call->subject;
+	const struct gq_create create = {.pod = subject->pod, .dry_run = call->review.dry_run};
 
-	if (options->on_denied && (call->pod || binding))
-		options->on_denied(options->arg, call->pod ? &create : NULL, binding, verdict);
+	if (!options->on_denied)
+		return;
+	if (subject->kind == GQ_SUBJECT_POD)
+		options->on_denied(options->arg, &create, NULL, verdict);
+	else if (subject->kind == GQ_SUBJECT_BINDING)
+		options->on_denied(options->arg, NULL, &subject->binding, verdict);
 }
 
 /* Writes the verdict as the review's response. */
@@ -214,7 +234,7 @@ static void answer_verdict(struct call *call, const struct gq_verdict *verdict)
 	};
 
 	if (verdict->kind == GQ_VERDICT_UNAVAILABLE) {
-		answer_unavailable(call->admission, call->request, verdict->reason, answer.message);
+		answer_text(call->admission, call->request, verdict->reason, answer.message);
 		return;
 	}
 	if (verdict->kind == GQ_VERDICT_DENY)
@@ -235,7 +255,7 @@ static void answer_verdict(struct call *call, const struct gq_verdict *verdict)
 	}
 	if (gq_review_print(&body, &answer)) {
 		answer_unavailable(call->admission, call->request, GQ_REASON_OVERLOADED,
-				   "out of memory");
+				   GQ_MSG_NO_MEMORY);
 		return;
 	}
 	count(call->admission, call->request, verdict->kind, verdict->reason);
@@ -247,11 +267,7 @@ static void answer_verdict(struct call *call, const struct gq_verdict *verdict)
 
 static void answer_too_late(struct call *call)
 {
-	struct gq_buf text GQ_BUF_CLEANUP = GQ_BUF_INIT(1024);
-
-	gq_message_print(&text, GQ_LOCALE_EN, GQ_MSG_TOO_LATE, NULL, 0);
-	answer_unavailable(call->admission, call->request, GQ_REASON_TOO_LATE,
-			   text.data ? text.data : "");
+	answer_unavailable(call->admission, call->request, GQ_REASON_TOO_LATE, GQ_MSG_TOO_LATE);
 }
 
 /* ---- waiting for others ---- */
@@ -270,21 +286,23 @@ static void answer_uncommitted(struct call *call)
 {
 	struct gq_verdict *verdict = &call->verdict;
 
-	verdict->kind = call->pod ? GQ_VERDICT_UNAVAILABLE : GQ_VERDICT_DENY;
+	verdict->kind =
+	    call->subject.kind == GQ_SUBJECT_BINDING ? GQ_VERDICT_DENY : GQ_VERDICT_UNAVAILABLE;
 	verdict->reason = GQ_REASON_JOURNAL;
 	verdict->n_warnings = 0;
 	gq_buf_reset(&verdict->message);
-	gq_message_print(&verdict->message, GQ_LOCALE_EN, GQ_MSG_JOURNAL, NULL, 0);
+	verdict->locale = locale_of(call->admission, call);
+	gq_message_print(&verdict->message, verdict->locale, GQ_MSG_JOURNAL, NULL, 0);
 	answer_verdict(call, verdict);
 }
 
 /* Somebody else was waited for until the end. */
 static void answer_waited(struct call *call)
 {
-	if (call->pod)
-		answer_too_late(call);
-	else
+	if (call->subject.kind == GQ_SUBJECT_BINDING)
 		answer_uncommitted(call);
+	else
+		answer_too_late(call);
 }
 
 static void on_committed(void *done_arg, int code)
@@ -329,7 +347,7 @@ static void reads_start(struct call *call, int64_t timeout_ns)
 	reads_leave(call);
 }
 
-/* ---- the two kinds of reviews ---- */
+/* ---- deciding ---- */
 
 static void proceed(struct call *call, struct gq_verdict *verdict, int64_t now_ns)
 {
@@ -362,199 +380,55 @@ static void proceed(struct call *call, struct gq_verdict *verdict, int64_t now_n
 	answer_verdict(call, verdict);
 }
 
-static int decide_create(struct call *call, int64_t now_ns, struct gq_verdict *verdict,
-			 struct gq_err *err)
+static int make_reads(struct call *call, struct gq_err *err)
 {
-	const struct gq_admission_options *options = &call->admission->options;
-
-	if (!call->reads && gq_pod_asks_for_gpu(call->pod)) {
-		call->reads = malloc(sizeof *call->reads);
-		if (!call->reads)
-			return gq_fail(err, GQ_ENOMEM, "out of memory");
-		call->reads->n = 0;
-	}
-	const struct gq_create create = {
-	    .pod = call->pod,
-	    .request_uid = call->review.uid,
-	    .user = call->review.user,
-	    .dry_run = call->review.dry_run,
-	    .now_ns = now_ns,
-	    .wall_s = gq_clock_wall_s(options->clock),
-	    .deadline_ns = call->deadline_ns,
-	    .reads = call->reads,
-	};
-	return gq_decide_create(options->ledger, &create, verdict, err);
-}
-
-/* A string of the Binding; absent is "". */
-static int binding_text(const struct gq_review *review, const char *parent, const char *key,
-			const char **ret_text, struct gq_err *err)
-{
-	const char *text;
-	size_t len;
-	int code =
-	    gq_review_object_string(review, (const char *[]){parent, key}, 2, &text, &len, err);
-
-	if (code)
-		return code;
-	if (text && strlen(text) != len)
-		return gq_fail(err, GQ_EINVALID, "request.object: %s.%s has a NUL character in it",
-			       parent, key);
-	*ret_text = text ? text : "";
+	if (call->reads || !gq_subject_needs_reads(&call->subject))
+		return 0;
+	call->reads = malloc(sizeof *call->reads);
+	if (!call->reads)
+		return gq_fail(err, GQ_ENOMEM, "out of memory");
+	call->reads->n = 0;
 	return 0;
-}
-
-static int decide_binding(struct call *call, int64_t now_ns, struct gq_verdict *verdict,
-			  struct gq_err *err)
-{
-	const struct gq_review *review = &call->review;
-	const struct gq_admission_options *options = &call->admission->options;
-	struct gq_binding binding = {
-	    .namespace_ = review->namespace_,
-	    .name = review->name,
-	    .dry_run = review->dry_run,
-	    .now_ns = now_ns,
-	    .wall_s = gq_clock_wall_s(options->clock),
-	    .deadline_ns = call->deadline_ns,
-	};
-	const char *target_kind;
-	int code;
-
-	if ((code = binding_text(review, "metadata", "uid", &binding.uid, err)) ||
-	    (code = binding_text(review, "target", "kind", &target_kind, err)) ||
-	    (code = binding_text(review, "target", "name", &binding.node, err)))
-		return code;
-	if (!binding.name[0] || !binding.namespace_[0] || !binding.node[0] ||
-	    (target_kind[0] && strcmp(target_kind, "Node") != 0))
-		return gq_fail(err, GQ_EINVALID, "a Binding names a pod, its namespace and a Node");
-	call->binding = binding;
-	return gq_decide_binding(options->ledger, &binding, verdict, err);
-}
-
-static bool is_core(const struct gq_review *review, const char *resource, const char *subresource)
-{
-	return review->group[0] == '\0' && strcmp(review->resource, resource) == 0 &&
-	       strcmp(review->subresource, subresource) == 0 &&
-	       strcmp(review->operation, "CREATE") == 0;
 }
 
 static void decide(struct call *call)
 {
+	const struct gq_admission_options *options = &call->admission->options;
 	struct gq_verdict verdict GQ_CLEANUP(gq_verdict_done) = GQ_VERDICT_INIT;
-	int64_t now_ns = gq_clock_mono_ns(call->admission->options.clock);
+	const struct gq_subject_time time = {.now_ns = gq_clock_mono_ns(options->clock),
+					     .wall_s = gq_clock_wall_s(options->clock),
+					     .deadline_ns = call->deadline_ns};
 	struct gq_err err = {0};
-	int code = 0;
 
 	if (gq_request_orphaned(call->request)) { /* so nothing is reserved for it */
 		answer_too_late(call);
 		return;
 	}
-	if (call->pod) {
-		code = decide_create(call, now_ns, &verdict, &err);
-	} else if (is_core(&call->review, "pods", "binding") ||
-		   is_core(&call->review, "bindings", "")) {
-		code = decide_binding(call, now_ns, &verdict, &err);
-	} else {
-		verdict.kind = GQ_VERDICT_ALLOW;
-		verdict.reason = GQ_REASON_NOT_OURS;
-	}
-	if (code)
+	int code = make_reads(call, &err);
+	if (!code)
+		code = gq_subject_decide(&call->subject, options->ledger, &time, call->reads,
+					 &verdict, &err);
+	if (code) {
 		answer_bad(call->admission, call->request, &err);
-	else
-		proceed(call, &verdict, now_ns);
-}
-
-static int refuse_policy(struct gq_verdict *verdict, const struct gq_policy_problems *problems,
-			 const struct gq_err *parse_err, struct gq_err *err)
-{
-	struct gq_buf list GQ_BUF_CLEANUP = GQ_BUF_INIT(MESSAGE_MAX_BYTES);
-
-	verdict->kind = GQ_VERDICT_DENY;
-	/* lines that are too many are cut by the message */
-	if (problems->n_items)
-		gq_policy_problems_print(problems, "policy.yaml", &list);
-	else
-		gq_buf_puts(&list, parse_err->msg);
-	int code =
-	    gq_message_print(&verdict->message, GQ_LOCALE_EN, GQ_MSG_POLICY_INVALID,
-			     &(struct gq_message_arg){"problems", list.data ? list.data : ""}, 1);
-	return code ? gq_fail(err, GQ_ENOMEM, "out of memory") : 0;
-}
-
-/* The ConfigMap that is to become the policy. */
-static int decide_policy(struct call *call, struct gq_verdict *verdict, struct gq_err *err)
-{
-	static const char *const key[] = {"data", "policy.yaml"};
-	const struct gq_admission_options *options = &call->admission->options;
-	const struct gq_review *review = &call->review;
-	struct gq_policy_problems problems GQ_CLEANUP(gq_policy_problems_done) = {0};
-	struct gq_policy *policy GQ_CLEANUP(gq_cleanup_policy) = NULL;
-	struct gq_err parse_err = {0};
-	const char *yaml;
-	size_t len;
-
-	verdict->kind = GQ_VERDICT_ALLOW;
-	verdict->reason = GQ_REASON_NOT_OURS;
-	if (review->group[0] || strcmp(review->resource, "configmaps") != 0 || !review->object ||
-	    strcmp(review->namespace_, options->policy_namespace) != 0 ||
-	    strcmp(review->name, options->policy_name) != 0)
-		return 0;
-	verdict->reason = GQ_REASON_POLICY;
-	/* twenty problems may take more than a refused pod's message */
-	verdict->message.max = MESSAGE_MAX_BYTES;
-	int code = gq_review_object_string(review, key, 2, &yaml, &len, err);
-	if (code)
-		return code;
-	if (!yaml) {
-		verdict->kind = GQ_VERDICT_DENY;
-		return gq_message_print(&verdict->message, GQ_LOCALE_EN, GQ_MSG_POLICY_NO_KEY,
-					&(struct gq_message_arg){"key", "policy.yaml"}, 1)
-			   ? gq_fail(err, GQ_ENOMEM, "out of memory")
-			   : 0;
+		return;
 	}
-	code = gq_policy_parse(yaml, len, "", &policy, &problems, &parse_err);
-	if (code == GQ_ENOMEM)
-		return gq_fail(err, code, "%s", parse_err.msg);
-	return code ? refuse_policy(verdict, &problems, &parse_err, err) : 0;
+	call->decided = true;
+	call->locale = verdict.locale;
+	proceed(call, &verdict, time.now_ns);
 }
 
 /* ---- a new request ---- */
 
-static int read_pod(struct call *call, struct gq_err *err)
+static bool judges_policy(const struct gq_request *request)
 {
-	static const char *const kind_key[] = {"kind"};
-	const struct gq_review *review = &call->review;
-	const char *kind;
-	size_t len;
-
-	if (!review->object)
-		return gq_fail(err, GQ_EINVALID, "request.object is missing");
-	int code = gq_review_object_string(review, kind_key, 1, &kind, &len, err);
-	if (code)
-		return code;
-	if (kind && strcmp(kind, "Pod") != 0)
-		return gq_fail(err, GQ_EINVALID, "request.object is no Pod");
-	code = gq_pod_decode_tree(review->object, review->namespace_, &call->pod, err);
-	if (code)
-		return gq_err_prefix(err, code, "request.object: ");
-	if (review->namespace_[0] && strcmp(call->pod->namespace_, review->namespace_) != 0)
-		return gq_fail(err, GQ_EINVALID, "request.namespace and the pod's differ");
-	if (!call->pod->namespace_[0])
-		return gq_fail(err, GQ_EINVALID, "request.namespace is missing");
-	if (!gq_object_name_ok(call->pod->namespace_) || !gq_object_name_ok(call->pod->name))
-		return gq_fail(err, GQ_EINVALID, "request.object: no pod can have such a name");
-	if (!call->pod->uid[0] && gq_pod_asks_for_gpu(call->pod))
-		return gq_fail(err, GQ_EINVALID, "request.object: metadata.uid is missing");
-	if (strlen(call->pod->uid) > GQ_UID_MAX_BYTES)
-		return gq_fail(err, GQ_EINVALID,
-			       "request.object: metadata.uid is longer than %d bytes",
-			       GQ_UID_MAX_BYTES);
-	return 0;
+	return strcmp(gq_request_path(request), "/validate-policy") == 0;
 }
 
 static struct call *call_new(struct gq_admission *admission, struct gq_request *request,
 			     struct gq_err *err)
 {
+	const struct gq_policy_place policy = {admission->options.policy_namespace,
+					       admission->options.policy_name};
 	struct call *call = calloc(1, sizeof *call);
 	int64_t timeout_ns = TIMEOUT_DEFAULT_NS;
 	size_t len;
@@ -570,9 +444,9 @@ static struct call *call_new(struct gq_admission *admission, struct gq_request *
 	int code = gq_timeout_of_query(gq_request_query(request), &timeout_ns, err);
 	if (!code)
 		code = gq_review_decode(body, len, &call->review, err);
-	if (!code && is_core(&call->review, "pods", "") &&
-	    strcmp(gq_request_path(request), "/validate-policy") != 0)
-		code = read_pod(call, err);
+	if (!code)
+		code = gq_subject_read(&call->review, judges_policy(request) ? &policy : NULL,
+				       &call->subject, err);
 	if (code) {
 		call_free(call);
 		return NULL;
@@ -592,21 +466,13 @@ static bool leads(const struct gq_admission *admission)
 	return !options->leads || options->leads(options->arg);
 }
 
-static void answer_not_leader(struct gq_admission *admission, struct gq_request *request)
-{
-	struct gq_buf text GQ_BUF_CLEANUP = GQ_BUF_INIT(1024);
-
-	gq_message_print(&text, GQ_LOCALE_EN, GQ_MSG_NOT_LEADER, NULL, 0);
-	answer_unavailable(admission, request, GQ_REASON_NOT_LEADER, text.data ? text.data : "");
-}
-
 void gq_admission_handle(struct gq_admission *admission, struct gq_request *request)
 {
 	struct call *call = gq_request_state(request);
 	struct gq_err err = {0};
 
 	if (!leads(admission)) {
-		answer_not_leader(admission, request);
+		answer_unavailable(admission, request, GQ_REASON_NOT_LEADER, GQ_MSG_NOT_LEADER);
 		return;
 	}
 
@@ -618,13 +484,5 @@ void gq_admission_handle(struct gq_admission *admission, struct gq_request *requ
 		}
 		gq_request_set_state(request, call, call_free);
 	}
-	if (strcmp(gq_request_path(request), "/validate-policy") != 0) {
-		decide(call);
-		return;
-	}
-	struct gq_verdict verdict GQ_CLEANUP(gq_verdict_done) = GQ_VERDICT_INIT;
-	if (decide_policy(call, &verdict, &err))
-		answer_bad(admission, request, &err);
-	else
-		answer_verdict(call, &verdict);
+	decide(call);
 }

@@ -1,18 +1,18 @@
 #include "webhook/review.h"
 
-#include <assert.h>
 #include <json-c/json.h>
 #include <pthread.h>
 #include <string.h>
 
-#include "base/json_filter.h"
+#include "base/json_keep.h"
 #include "base/utf8.h"
 #include "quota/field.h"
+#include "quota/posture.h"
+#include "quota/workload.h"
 
 #define UID_MAX_BYTES 128
 #define KEPT_MAX_BYTES (4u << 20)
 #define WARNING_MAX_BYTES 256
-#define OBJECT_KEYS_MAX 16
 
 /* The policy ConfigMap and a Binding are told apart from a Pod by keys that a Pod has not. */
 static const struct gq_json_keep data_keep[] = {{"policy.yaml", NULL}, GQ_JSON_KEEP_END};
@@ -21,32 +21,59 @@ static const struct gq_json_keep resource_keep[] = {
     {"group", NULL}, {"resource", NULL}, GQ_JSON_KEEP_END};
 static const struct gq_json_keep user_keep[] = {{"username", NULL}, GQ_JSON_KEEP_END};
 
-static struct gq_json_keep object_keep[OBJECT_KEYS_MAX];
-static const struct gq_json_keep request_keep[] = {
-    {"uid", NULL},           {"resource", resource_keep},
-    {"subResource", NULL},   {"name", NULL},
-    {"namespace", NULL},     {"operation", NULL},
-    {"userInfo", user_keep}, {"dryRun", NULL},
-    {"object", object_keep}, GQ_JSON_KEEP_END};
-static const struct gq_json_keep review_keep[] = {
-    {"apiVersion", NULL}, {"kind", NULL}, {"request", request_keep}, GQ_JSON_KEEP_END};
+/* Of what an object was before, only what decides whether a change matters. */
+static const struct gq_json_keep name_keep[] = {{"name", NULL}, GQ_JSON_KEEP_END};
+static const struct gq_json_keep had_spec_keep[] = {{"ephemeralContainers", name_keep},
+						    GQ_JSON_KEEP_END};
+static const struct gq_json_keep had_keep[] = {{"spec", had_spec_keep}, GQ_JSON_KEEP_END};
+
+/* Built once, of what the decoders of the kinds read; NULL: out of memory. */
+static struct gq_json_keep *review_keep;
+
+/* Every kind in one tree, since the object's kind may come after it. */
+static int keep_build_parts(struct gq_json_keep **parts)
+{
+	static const struct gq_json_keep others[] = {
+	    {"kind", NULL}, {"target", target_keep}, {"data", data_keep}, GQ_JSON_KEEP_END};
+	const struct gq_json_keep *workload = gq_workload_keep();
+	int code = workload ? 0 : GQ_ENOMEM;
+
+	if (!code)
+		code = gq_json_keep_merge(gq_pod_keep, gq_posture_keep, &parts[0]);
+	if (!code)
+		code = gq_json_keep_merge(parts[0], workload, &parts[1]);
+	if (!code)
+		code = gq_json_keep_merge(parts[1], others, &parts[2]);
+	if (!code)
+		code = gq_json_keep_merge(had_keep, workload, &parts[3]);
+	return code;
+}
 
 static pthread_once_t keep_once = PTHREAD_ONCE_INIT;
 
-/* What a pod is decoded from, plus the fields of the two other kinds. */
 static void keep_build(void)
 {
-	static const struct gq_json_keep more[] = {
-	    {"kind", NULL}, {"target", target_keep}, {"data", data_keep}};
-	size_t n = 0;
+	/* they live on as parts of the tree */
+	static struct gq_json_keep *parts[4];
+	static struct gq_json_keep request_keep[] = {
+	    {"uid", NULL},           {"resource", resource_keep},
+	    {"subResource", NULL},   {"name", NULL},
+	    {"namespace", NULL},     {"operation", NULL},
+	    {"userInfo", user_keep}, {"dryRun", NULL},
+	    {"object", NULL},        {"oldObject", NULL},
+	    GQ_JSON_KEEP_END};
+	static struct gq_json_keep tree[] = {
+	    {"apiVersion", NULL}, {"kind", NULL}, {"request", request_keep}, GQ_JSON_KEEP_END};
 
-	for (const struct gq_json_keep *k = gq_pod_keep; k->key; k++) {
-		assert(n + sizeof more / sizeof more[0] + 1 < OBJECT_KEYS_MAX);
-		object_keep[n++] = *k;
+	if (keep_build_parts(parts))
+		return;
+	for (struct gq_json_keep *k = request_keep; k->key; k++) {
+		if (strcmp(k->key, "object") == 0)
+			k->children = parts[2];
+		else if (strcmp(k->key, "oldObject") == 0)
+			k->children = parts[3];
 	}
-	for (size_t i = 0; i < sizeof more / sizeof more[0]; i++)
-		object_keep[n++] = more[i];
-	object_keep[n] = (struct gq_json_keep){0};
+	review_keep = tree;
 }
 
 static int check_uid(const char *uid, struct gq_err *err)
@@ -79,7 +106,7 @@ static int check_operation(const char *operation, struct gq_err *err)
 
 static int read_request(const struct gq_field *request, struct gq_review *r, struct gq_err *err)
 {
-	struct gq_field resource, user, object;
+	struct gq_field resource, user, object, old_object;
 	int code;
 
 	if ((code = gq_field_peek(request, "uid", &r->uid, err)) ||
@@ -95,11 +122,13 @@ static int read_request(const struct gq_field *request, struct gq_review *r, str
 	    (code = gq_field_object(request, "userInfo", &user, err)) ||
 	    (code = gq_field_peek(&user, "username", &r->user, err)) ||
 	    (code = gq_field_bool(request, "dryRun", &r->dry_run, err)) ||
-	    (code = gq_field_object(request, "object", &object, err)))
+	    (code = gq_field_object(request, "object", &object, err)) ||
+	    (code = gq_field_object(request, "oldObject", &old_object, err)))
 		return code;
 	if (!r->resource[0])
 		return gq_fail(err, GQ_EINVALID, "request.resource.resource is missing");
 	r->object = object.value;
+	r->old_object = old_object.value;
 	return 0;
 }
 
@@ -111,6 +140,8 @@ int gq_review_decode(const char *body, size_t len, struct gq_review *ret_review,
 	const char *version, *kind;
 
 	pthread_once(&keep_once, keep_build);
+	if (!review_keep)
+		return gq_fail(err, GQ_ENOMEM, "out of memory");
 	int code = gq_json_prune(body, len, review_keep, &pruned, err);
 	if (!code)
 		code = gq_field_parse(pruned.data, pruned.len, &review.root, err);

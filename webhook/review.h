@@ -24,7 +24,8 @@ struct gq_review {
 	const char *name;
 	const char *user;
 	bool dry_run;
-	struct json_object *object; /* pruned; NULL when the request has none */
+	struct json_object *object;     /* pruned; NULL when the request has none */
+	struct json_object *old_object; /* the same, of what was there before an update */
 	struct json_object *root;
 };
 

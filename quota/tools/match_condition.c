@@ -2,16 +2,25 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
-#include "quota/gpu_names.h"
+#include "base/err.h"
+#include "quota/match_condition.h"
 
 #define EXPRESSION_MAX_BYTES (64u << 10)
 
-/* Prints the matchCondition of the registration `quota`; for hack/generate-manifests.sh. */
-int main(void)
+/* gq-match-condition ENTRY: prints the matchCondition of an entry of the registrations, for
+ * hack/generate-manifests.sh. */
+int main(int argc, char **argv)
 {
 	GQ_BUF_CLEANUP struct gq_buf out = GQ_BUF_INIT(EXPRESSION_MAX_BYTES);
+	int code = argc == 2 ? gq_match_condition_print(&out, argv[1]) : GQ_EINVALID;
 
-	if (gq_gpu_names_print_match_condition(&out) < 0 || gq_buf_putc(&out, '\n') < 0) {
+	if (code == GQ_EINVALID) {
+		fputs(
+		    "usage: gq-match-condition quota|rules|references|user-namespaces|workloads\n",
+		    stderr);
+		return EXIT_FAILURE;
+	}
+	if (code || gq_buf_putc(&out, '\n') < 0) {
 		fprintf(stderr, "gq-match-condition: no memory, or an expression over %u bytes\n",
 			EXPRESSION_MAX_BYTES);
 		return EXIT_FAILURE;

@@ -5,6 +5,7 @@
 
 #include "quota/arena.h"
 #include "quota/demand.h"
+#include "quota/message.h"
 #include "quota/object.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -39,7 +40,8 @@ static size_t touch_pod(const struct gq_pod *pod)
 		     touch(pod->uid) + touch(pod->node_name) + touch(pod->owner.kind) +
 		     touch(pod->owner.name) + touch(pod->owner.uid) +
 		     touch(pod->problem.container) + touch(pod->problem.name) +
-		     touch(pod->problem.value) + touch(pod->problem.detail);
+		     touch(pod->problem.value) +
+		     touch(gq_phrase_text(GQ_LOCALE_ZH, &pod->problem.detail));
 
 	for (size_t i = 0; i < pod->n_node_selector; i++) {
 		sum += touch(pod->node_selector[i].key) + touch(pod->node_selector[i].value);
@@ -83,7 +85,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	size_t sum = touch_pod(pod);
 	check(*pod->namespace_ && (*pod->name || *pod->generate_name));
-	check((pod->problem.kind == GQ_PROBLEM_NONE) == !*pod->problem.detail);
+	check((pod->problem.kind == GQ_PROBLEM_NONE) ==
+	      !*gq_phrase_text(GQ_LOCALE_EN, &pod->problem.detail));
 	for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
 		struct gq_amount demand = gq_demand_on(pod, devices[i]);
 		check(demand.shares >= 0 && demand.memory_mib >= 0);

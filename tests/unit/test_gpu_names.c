@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "quota/gpu_names.h"
+#include "quota/message.h"
 
 #define LEN(array) (sizeof(array) / sizeof *(array))
 
@@ -102,14 +103,16 @@ static void every_name_means_what_it_should(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < LEN(cases); i++) {
-		const char *untouched = "untouched", *detail = untouched;
+		const char *untouched = "untouched";
+		struct gq_phrase detail = GQ_PHRASE_NAME(untouched);
 		print_message("%s\n", cases[i].name);
 		assert_int_equal(gq_gpu_resource_meaning(cases[i].name, &detail), cases[i].meaning);
 		assert_int_equal(gq_gpu_resource_meaning(cases[i].name, NULL), cases[i].meaning);
 		if (cases[i].detail)
-			assert_non_null(strstr(detail, cases[i].detail));
+			assert_non_null(
+			    strstr(gq_phrase_text(GQ_LOCALE_EN, &detail), cases[i].detail));
 		else
-			assert_ptr_equal(detail, untouched);
+			assert_ptr_equal(detail.name, untouched);
 		const char *offered = gq_gpu_node_resource(cases[i].name);
 		if (cases[i].node_resource)
 			assert_string_equal(offered, cases[i].node_resource);
@@ -128,11 +131,11 @@ static void every_name_means_what_it_should(void **state)
 
 static void annotations(void **state)
 {
-	const char *detail = NULL;
+	struct gq_phrase detail = GQ_PHRASE_NAME("");
 
 	(void)state;
 	assert_int_equal(gq_gpu_annotation_meaning("gpu-fraction", &detail), GQ_GPU_NOT_SUPPORTED);
-	assert_non_null(strstr(detail, "KAI"));
+	assert_non_null(strstr(gq_phrase_text(GQ_LOCALE_EN, &detail), "KAI"));
 	assert_int_equal(gq_gpu_annotation_meaning("gpu-memory", NULL), GQ_GPU_NOT_SUPPORTED);
 	assert_int_equal(gq_gpu_annotation_meaning("gpu-fraction-num-devices", NULL),
 			 GQ_GPU_NOT_SUPPORTED);
@@ -225,7 +228,7 @@ static void match_condition_agrees_with_the_recogniser(void **state)
 	regex_t token, claimed, excepted;
 
 	(void)state;
-	assert_int_equal(gq_gpu_names_print_match_condition(&cel), 0);
+	assert_int_equal(gq_gpu_names_print_match_condition(&cel, "object"), 0);
 	compile_nth_match(cel.data, 0, &token);
 	compile_nth_match(cel.data, 1, &claimed);
 	compile_nth_match(cel.data, 2, &excepted);
@@ -256,14 +259,14 @@ static void match_condition_is_one_line_that_yaml_can_hold(void **state)
 					    "'gpu-fraction-num-devices'"};
 
 	(void)state;
-	assert_int_equal(gq_gpu_names_print_match_condition(&cel), 0);
+	assert_int_equal(gq_gpu_names_print_match_condition(&cel, "object"), 0);
 	assert_null(strpbrk(cel.data, "\n\t\"\\#"));
 	for (size_t i = 0; i < LEN(parts); i++)
 		assert_non_null(strstr(cel.data, parts[i]));
 	print_message("%zu bytes\n", cel.len);
 
 	struct gq_buf small GQ_BUF_CLEANUP = GQ_BUF_INIT(100);
-	assert_int_equal(gq_gpu_names_print_match_condition(&small), GQ_ETOOBIG);
+	assert_int_equal(gq_gpu_names_print_match_condition(&small, "object"), GQ_ETOOBIG);
 }
 
 int main(void)

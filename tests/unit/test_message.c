@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/utf8.h"
 #include "quota/amount.h"
 #include "quota/message.h"
 
@@ -59,62 +60,249 @@ static void promised_denial(void **state)
 			    {"asks", "80Gi"}, {"excess", "40Gi"}));
 }
 
-/* In every language each message has its template, and names just the placeholders that the code
- * which prints it knows of. */
-static void placeholders(void **state)
+/* ---- the tables ---- */
+
+static const struct {
+	const char *name;
+	bool sentence;
+} messages[GQ_MSG_COUNT] = {
+#define SENTENCE(id, placeholders) [GQ_MSG_##id] = {#id, true},
+#define PHRASE(id, placeholders) [GQ_MSG_##id] = {#id, false},
+    GQ_SENTENCES(SENTENCE) GQ_PHRASES(PHRASE)};
+
+/* Calls for each text of each language. */
+static void each_text(void (*check)(enum gq_locale locale, enum gq_message_id id, const char *text))
 {
-	(void)state;
 	for (int locale = 0; locale < GQ_LOCALE_COUNT; locale++) {
 		for (int id = 0; id < GQ_MSG_COUNT; id++) {
-			const char *t =
+			const char *text =
 			    gq_message_template((enum gq_locale)locale, (enum gq_message_id)id);
-			const char *names = gq_message_placeholders((enum gq_message_id)id);
-			if (!t || !*t)
-				fail_msg("%s has no text", gq_message_name((enum gq_message_id)id));
-			char *copy = strdup(names), *save = NULL;
-			assert_non_null(copy);
-			for (char *n = strtok_r(copy, " ", &save); n;
-			     n = strtok_r(NULL, " ", &save)) {
-				char in_braces[64];
-				(void)snprintf(in_braces, sizeof in_braces, "{%s}", n);
-				if (!strstr(t, in_braces))
-					fail_msg("%s does not use %s",
-						 gq_message_name((enum gq_message_id)id),
-						 in_braces);
-			}
-			free(copy);
-			for (const char *p = t; (p = strchr(p, '{')); p++) {
-				size_t len = strcspn(p + 1, "}");
-				assert_int_equal(p[1 + len], '}');
-				bool known = false;
-				for (const char *n = names; *n;) {
-					size_t l = strcspn(n, " ");
-					known = known || (l == len && memcmp(n, p + 1, l) == 0);
-					n += l + strspn(n + l, " ");
-				}
-				if (!known)
-					fail_msg("%s uses %.*s, which nobody gives",
-						 gq_message_name((enum gq_message_id)id),
-						 (int)len + 2, p);
-			}
+			if (!text || !*text)
+				fail_msg("%s has no text in %s", messages[id].name,
+					 gq_locale_names[locale]);
+			check((enum gq_locale)locale, (enum gq_message_id)id, text);
 		}
 	}
 }
 
-/* A sentence ends as one and holds nothing that a terminal would mind. */
-static void sentences(void **state)
+static bool has_word(const char *words, const char *word, size_t len)
+{
+	for (size_t l; *words; words += l + strspn(words + l, " ")) {
+		l = strcspn(words, " ");
+		if (l == len && memcmp(words, word, len) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* A text names each placeholder that the code which prints it fills in, and no other. */
+static void check_placeholders(enum gq_locale locale, enum gq_message_id id, const char *text)
+{
+	const char *names = gq_message_placeholders(id), *in = gq_locale_names[locale];
+	struct gq_buf used = GQ_BUF_INIT(1024);
+
+	gq_buf_puts(&used, "");
+	for (const char *p = text; *p; p++) {
+		if (*p == '}')
+			fail_msg("%s in %s closes a brace that is not open", messages[id].name, in);
+		if (*p != '{')
+			continue;
+		size_t len = strcspn(p + 1, "{}");
+		if (p[1 + len] != '}')
+			fail_msg("%s in %s does not close a brace", messages[id].name, in);
+		if (!has_word(names, p + 1, len))
+			fail_msg("%s in %s uses %.*s, which nobody gives", messages[id].name, in,
+				 (int)len + 2, p);
+		gq_buf_printf(&used, "%.*s ", (int)len, p + 1);
+		p += len + 1;
+	}
+	for (size_t len; *names; names += len + strspn(names + len, " ")) {
+		len = strcspn(names, " ");
+		if (!has_word(used.data, names, len))
+			fail_msg("%s in %s does not use {%.*s}", messages[id].name, in, (int)len,
+				 names);
+	}
+	gq_buf_done(&used);
+}
+
+static void placeholders(void **state)
 {
 	(void)state;
-	for (int id = 0; id < GQ_MSG_COUNT; id++) {
-		const char *t = gq_message_template(GQ_LOCALE_EN, (enum gq_message_id)id);
-		bool phrase = id >= GQ_MSG_GPUS_ONE || id == GQ_MSG_STATES ||
-			      id == GQ_MSG_STATES_TERMINATING || id == GQ_MSG_POLICY_INVALID ||
-			      id == GQ_MSG_WARNING_PREFIX;
-		if (!phrase && t[strlen(t) - 1] != '.')
-			fail_msg("%s does not end with a full stop: %s",
-				 gq_message_name((enum gq_message_id)id), t);
-		assert_null(strstr(t, "  "));
+	each_text(check_placeholders);
+}
+
+/* Well-formed, and nothing that a terminal would mind. */
+static void check_characters(enum gq_locale locale, enum gq_message_id id, const char *text)
+{
+	size_t len = strlen(text);
+
+	for (size_t i = 0, width; i < len; i += width) {
+		width = gq_utf8_width(text + i, len - i);
+		unsigned char c = (unsigned char)text[i], next = (unsigned char)text[i + 1];
+		bool line = c == '\n' && id == GQ_MSG_POLICY_INVALID;
+		if (!width || (c < 0x20 && !line) || c == 0x7f || (c == 0xc2 && next < 0xa0))
+			fail_msg("%s in %s: a bad character at %zu", messages[id].name,
+				 gq_locale_names[locale], i);
 	}
+	if (strstr(text, "  "))
+		fail_msg("%s in %s: two spaces", messages[id].name, gq_locale_names[locale]);
+}
+
+static void characters(void **state)
+{
+	(void)state;
+	each_text(check_characters);
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+	size_t len = strlen(text), end_len = strlen(end);
+
+	return len >= end_len && strcmp(text + len - end_len, end) == 0;
+}
+
+/* A sentence ends as one, a phrase does not. */
+static void check_end(enum gq_locale locale, enum gq_message_id id, const char *text)
+{
+	bool stop = ends_with(text, locale == GQ_LOCALE_ZH ? "。" : ".");
+
+	if (id != GQ_MSG_POLICY_INVALID && stop != messages[id].sentence)
+		fail_msg("%s in %s: %s", messages[id].name, gq_locale_names[locale], text);
+}
+
+static void ends(void **state)
+{
+	(void)state;
+	each_text(check_end);
+}
+
+/* Whether the character belongs to the CJK ideographs: U+3400 to U+9FFF. */
+static bool is_chinese(const char *at)
+{
+	unsigned char c = (unsigned char)at[0];
+
+	return (c == 0xe3 && (unsigned char)at[1] >= 0x90) || (c > 0xe3 && c <= 0xe9);
+}
+
+static bool is_letter(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* The English words of a Chinese text, but what stands in the list. */
+static void check_words(enum gq_message_id id, const char *text)
+{
+	/* names of Kubernetes and of ours, fields, code */
+	static const char *const known[] = {"GPU",
+					    "GPUs",
+					    "Pod",
+					    "nodeSelector",
+					    "Deployment",
+					    "strategy",
+					    "maxSurge",
+					    "maxUnavailable",
+					    "gpuquota",
+					    "enforce",
+					    "nvidia",
+					    "com",
+					    "gpu",
+					    "amd",
+					    "resources",
+					    "limits",
+					    "KiB",
+					    "device",
+					    "driver",
+					    "DeviceClass",
+					    "kubectl",
+					    "get",
+					    "deviceclasses",
+					    "ResourceQuota",
+					    "webhook",
+					    "UID",
+					    "ConfigMap",
+					    "data",
+					    "Service",
+					    "status",
+					    "API",
+					    "admission",
+					    "k",
+					    "s",
+					    "io",
+					    "v",
+					    "HAMi",
+					    "AMD",
+					    "vGPU",
+					    "NVIDIA",
+					    "KAI",
+					    "Scheduler",
+					    "Kubernetes",
+					    "AdmissionReview"};
+
+	for (const char *p = text; *p;) {
+		size_t len = 0;
+		if (*p == '{') {
+			p += strcspn(p, "}");
+			continue;
+		}
+		while (is_letter(p[len]))
+			len++;
+		bool found = len == 0;
+		for (size_t i = 0; !found && i < sizeof known / sizeof known[0]; i++)
+			found = strlen(known[i]) == len && memcmp(known[i], p, len) == 0;
+		if (!found)
+			fail_msg("%s in zh has the word %.*s", messages[id].name, (int)len, p);
+		p += len ? len : 1;
+	}
+}
+
+/* A character of prose that takes up half the width of a Chinese one. */
+static bool is_half_width(const char *at)
+{
+	return is_letter(*at) || (*at >= '0' && *at <= '9') || *at == '{' || *at == '}';
+}
+
+/* A space between Chinese and Latin, none before or after full-width punctuation, and no
+ * half-width comma, semicolon or bracket next to a Chinese character. */
+static void check_spacing(enum gq_message_id id, const char *text)
+{
+	for (size_t i = 0, width; text[i]; i += width) {
+		width = gq_utf8_width(text + i, strlen(text + i));
+		const char *at = text + i, *next = at + width;
+		bool here = is_chinese(at), there = is_chinese(next);
+		if ((here && is_half_width(next)) || (is_half_width(at) && there))
+			fail_msg("%s in zh: no space at %s", messages[id].name, at);
+		if ((here && *next && strchr(",;:.()!?", *next)) ||
+		    (there && strchr(",;:.()!?", *at)))
+			fail_msg("%s in zh: half-width at %s", messages[id].name, at);
+		bool wide = width == 3 && !here && strncmp(at, "…", 3) != 0;
+		bool wide_next = (unsigned char)*next >= 0xe0 && !there;
+		if ((wide && *next == ' ') || (*at == ' ' && wide_next))
+			fail_msg("%s in zh: a space at %s", messages[id].name, at);
+	}
+}
+
+static void check_chinese(enum gq_locale locale, enum gq_message_id id, const char *text)
+{
+	/* names and punctuation only */
+	bool bare = id == GQ_MSG_HOLDER || id == GQ_MSG_LIST_SEPARATOR || id == GQ_MSG_OWNER_POD;
+	bool any = false;
+
+	if (locale != GQ_LOCALE_ZH)
+		return;
+	for (const char *p = text; *p; p++)
+		any = any || is_chinese(p);
+	if (any == bare)
+		fail_msg("%s in zh: %s", messages[id].name, text);
+	if (strcmp(text, gq_message_template(GQ_LOCALE_EN, id)) == 0)
+		fail_msg("%s is the same in both languages", messages[id].name);
+	check_words(id, text);
+	check_spacing(id, text);
+}
+
+static void chinese(void **state)
+{
+	(void)state;
+	each_text(check_chinese);
 }
 
 static void values(void **state)
@@ -211,6 +399,46 @@ static void phrases(void **state)
 	}
 }
 
+static void assert_gpus(const char *expected, enum gq_locale locale, int64_t shares,
+			const char *class_name)
+{
+	struct gq_buf out = GQ_BUF_INIT(256);
+
+	assert_int_equal(gq_message_gpus(&out, locale, shares, class_name), 0);
+	assert_string_equal(out.data, expected);
+	gq_buf_done(&out);
+}
+
+static void chinese_phrases(void **state)
+{
+	struct gq_buf out = GQ_BUF_INIT(256);
+
+	(void)state;
+	assert_gpus("1 张 GPU", GQ_LOCALE_ZH, GQ_SHARES_PER_GPU, NULL);
+	assert_gpus("8 张 A100 GPU", GQ_LOCALE_ZH, GQ_SHARES_PER_GPU * 8, "A100");
+	assert_gpus("0.5 张 GPU（不限型号）", GQ_LOCALE_ZH, GQ_SHARES_PER_GPU / 2, "*");
+	gq_message_memory(&out, GQ_LOCALE_ZH, 640 * 1024, "A100");
+	assert_string_equal(out.data, "640Gi A100 显存");
+	gq_buf_reset(&out);
+	gq_message_shares(&out, GQ_LOCALE_ZH, GQ_UNLIMITED);
+	gq_message_mib(&out, GQ_LOCALE_ZH, GQ_UNLIMITED);
+	gq_message_mib(&out, GQ_LOCALE_ZH, 1024);
+	assert_string_equal(out.data, "不限不限1Gi");
+	gq_buf_done(&out);
+}
+
+static void phrase_texts(void **state)
+{
+	const struct gq_phrase name = GQ_PHRASE_NAME("MIG"),
+			       text = GQ_PHRASE_MESSAGE(GQ_MSG_CLASS_UNKNOWN);
+
+	(void)state;
+	for (int locale = 0; locale < GQ_LOCALE_COUNT; locale++)
+		assert_string_equal(gq_phrase_text((enum gq_locale)locale, &name), "MIG");
+	assert_string_equal(gq_phrase_text(GQ_LOCALE_EN, &text), "unknown");
+	assert_string_equal(gq_phrase_text(GQ_LOCALE_ZH, &text), "未知");
+}
+
 static void out_of_range(void **state)
 {
 	(void)state;
@@ -224,8 +452,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(promised_denial), cmocka_unit_test(placeholders),
-	    cmocka_unit_test(sentences),       cmocka_unit_test(values),
+	    cmocka_unit_test(characters),      cmocka_unit_test(ends),
+	    cmocka_unit_test(chinese),         cmocka_unit_test(values),
 	    cmocka_unit_test(problem_lines),   cmocka_unit_test(phrases),
+	    cmocka_unit_test(chinese_phrases), cmocka_unit_test(phrase_texts),
 	    cmocka_unit_test(out_of_range),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

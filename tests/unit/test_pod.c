@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "quota/arena.h"
+#include "quota/message.h"
 #include "tests/unit/quota_testing.h"
 
 static void print_problem(struct gq_buf *out, const struct gq_pod_problem *problem)
@@ -17,7 +18,8 @@ static void print_problem(struct gq_buf *out, const struct gq_pod_problem *probl
 
 	if (problem->kind != GQ_PROBLEM_NONE)
 		gq_buf_printf(out, "%s(%s|%s|%s|%s) ", kinds[problem->kind], problem->container,
-			      problem->name, problem->value, problem->detail);
+			      problem->name, problem->value,
+			      gq_phrase_text(GQ_LOCALE_EN, &problem->detail));
 }
 
 /* What a pod asks for, in one line. */
@@ -191,7 +193,7 @@ static void identity(void **state)
 	assert_string_equal(bare->owner.name, "");
 	assert_string_equal(bare->owner.uid, "");
 	assert_string_equal(bare->problem.container, "");
-	assert_string_equal(bare->problem.detail, "");
+	assert_string_equal(bare->problem.detail.name, "");
 	assert_int_equal(bare->phase, GQ_POD_PENDING);
 	assert_false(bare->terminating);
 }

@@ -22,7 +22,7 @@ static void every_key(void **state)
 {
 	static const char yaml[] = POLICY_HEAD
 	    "mode: warn\n"
-	    "locale: en\n"
+	    "locale: zh\n"
 	    "unassigned: allow\n"
 	    "ambiguous: deny\n"
 	    "holders: none\n"
@@ -35,6 +35,7 @@ static void every_key(void **state)
 	    "tenants:\n"
 	    "  - name: research\n"
 	    "    mode: audit\n"
+	    "    locale: en\n"
 	    "    quota:\n"
 	    "      A100: {gpus: 16}\n"
 	    "  - name: team-a\n"
@@ -63,6 +64,7 @@ static void every_key(void **state)
 	assert_memory_equal(p->bytes, yaml, sizeof yaml - 1);
 	assert_ptr_not_equal(p->bytes, yaml);
 	assert_int_equal(p->mode, GQ_MODE_WARN);
+	assert_int_equal(p->locale, GQ_LOCALE_ZH);
 	assert_true(p->unassigned_allow);
 	assert_true(p->ambiguous_deny);
 	assert_int_equal(p->holders, GQ_HOLDERS_NONE);
@@ -72,12 +74,14 @@ static void every_key(void **state)
 			 80 * 1024);
 	assert_int_equal(p->n_tenants, 2);
 	assert_int_equal(p->tenants[0].mode, GQ_MODE_AUDIT);
+	assert_int_equal(p->tenants[0].locale, GQ_LOCALE_EN);
 	assert_int_equal(p->tenants[0].n_namespaces, 0);
 	assert_null(p->tenants[0].selector);
 	const struct gq_tenant *t = &p->tenants[1];
 	assert_string_equal(t->name, "team-a");
 	assert_int_equal(t->parent, 0);
 	assert_int_equal(t->mode, GQ_MODE_WARN);
+	assert_int_equal(t->locale, GQ_LOCALE_ZH);
 	assert_int_equal(t->n_namespaces, 2);
 	assert_string_equal(t->namespaces[1], "a-serve");
 	assert_int_equal(t->selector->n_requirements, 2);
@@ -118,6 +122,8 @@ static void defaults(void **state)
 	assert_string_equal(p->exempt_namespaces[0], "kube-system");
 	assert_string_equal(p->exempt_namespaces[1], "gpuquota-system");
 	assert_int_not_equal(gq_class_find(p->classes, "H100"), GQ_CLASS_NONE);
+	assert_int_equal(p->locale, GQ_LOCALE_EN);
+	assert_int_equal(p->tenants[0].locale, GQ_LOCALE_EN);
 	assert_int_equal(p->tenants[0].mode, GQ_MODE_ENFORCE);
 	assert_int_equal(p->tenants[0].parent, -1);
 	assert_false(p->tenants[0].unlisted_allow);

@@ -124,10 +124,11 @@ static const struct policy_case cases[] = {
      .yaml = "unassigned: allowed\n",
      .problems = "p:3:13: unassigned \"allowed\" is not one of deny, allow; did you mean "
 		 "\"allow\"?\n"},
-    {.name = "locale zh",
-     .yaml = "locale: zh\n",
-     .problems = "p:3:9: locale \"zh\" is not supported yet by this version; remove it or set "
-		 "it to en\n"},
+    {.name = "locale zh", .yaml = "locale: zh\n", .problems = ""},
+    {.name = "locale of a tenant",
+     .yaml = "tenants:\n"
+	     "  - {name: a, locale: zh-CN}\n",
+     .problems = "p:4:23: locale \"zh-CN\" is not one of en, zh; write one of these words\n"},
     {.name = "locale unknown",
      .yaml = "locale: en-US\n",
      .problems = "p:3:9: locale \"en-US\" is not one of en, zh; write one of these words\n"},
