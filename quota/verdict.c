@@ -106,13 +106,17 @@ int gq_verdict_wait(struct gq_verdict *verdict, int64_t wait_ns)
 	return gq_verdict_answer(verdict, GQ_VERDICT_WAIT, GQ_REASON_OWNER_ATTEMPTS);
 }
 
-static void add_warning(struct gq_verdict *verdict, const struct gq_buf *text)
+/* The text is in verdict->message. refused: it would be, in another mode. */
+static void add_warning(struct gq_verdict *verdict, bool refused)
 {
+	const struct gq_buf *text = &verdict->message;
+
 	if (verdict->n_warnings == GQ_WARNINGS_MAX)
 		return;
 	struct gq_buf *warning = &verdict->warnings[verdict->n_warnings];
 	*warning = GQ_BUF_INIT(2048);
-	gq_message_print(warning, verdict->locale, GQ_MSG_WARNING_PREFIX, NULL, 0);
+	if (refused)
+		gq_message_print(warning, verdict->locale, GQ_MSG_WARNING_PREFIX, NULL, 0);
 	if (gq_buf_append(warning, text->data ? text->data : "", text->len) == 0)
 		verdict->n_warnings++;
 }
@@ -124,7 +128,7 @@ bool gq_verdict_refuse(struct gq_verdict *verdict, enum gq_mode mode, enum gq_re
 		return true;
 	}
 	if (mode == GQ_MODE_WARN) {
-		add_warning(verdict, &verdict->message);
+		add_warning(verdict, true);
 	} else if (mode == GQ_MODE_AUDIT) {
 		if (verdict->audit.len)
 			gq_buf_puts(&verdict->audit, "\n");
@@ -134,6 +138,13 @@ bool gq_verdict_refuse(struct gq_verdict *verdict, enum gq_mode mode, enum gq_re
 	verdict->reason = reason;
 	gq_buf_reset(&verdict->message);
 	return false;
+}
+
+void gq_verdict_warn(struct gq_verdict *verdict, enum gq_reason reason)
+{
+	add_warning(verdict, false);
+	verdict->reason = reason;
+	gq_buf_reset(&verdict->message);
 }
 
 void gq_verdict_allow(struct gq_verdict *verdict, enum gq_reason reason)
