@@ -115,7 +115,7 @@ enum gq_pod_phase { GQ_POD_PENDING, GQ_POD_RUNNING, GQ_POD_SUCCEEDED, GQ_POD_FAI
 
 struct gq_pod {
 	const char *namespace_;
-	const char *name;          /* or "" in a file that leaves it to generateName */
+	const char *name;          /* or "": a file that leaves it to generateName, a template */
 	const char *generate_name; /* or "" */
 	const char *uid;           /* or "" (files) */
 	const char *node_name;     /* or "" */
@@ -145,6 +145,12 @@ static inline bool gq_pod_asks_for_gpu(const struct gq_pod *pod)
 {
 	return pod->n_asks || pod->n_claims || pod->n_device_classes ||
 	       pod->problem.kind != GQ_PROBLEM_NONE;
+}
+
+/* Whether it is not one pod but what a template says of its pods. */
+static inline bool gq_pod_is_template(const struct gq_pod *pod)
+{
+	return !*pod->name && !*pod->generate_name;
 }
 
 /* Whether a pod that exists in this state is charged. */
@@ -182,6 +188,11 @@ struct json_object;
 /* The same from a tree that is already parsed (borrowed). */
 int gq_pod_decode_tree(struct json_object *root, const char *default_namespace,
 		       struct gq_pod **ret_pod, struct gq_err *err);
+/* A pod of a PodTemplateSpec, in this namespace (may be NULL). What its metadata says of name, uid,
+ * namespace and owners is not taken over: the pods' controller sets them. root: borrowed; NULL is
+ * an empty template. Errors: as gq_pod_decode(). */
+int gq_pod_template_decode_tree(struct json_object *root, const char *namespace_,
+				struct gq_pod **ret_pod, struct gq_err *err);
 struct gq_pod *gq_pod_ref(const struct gq_pod *pod);
 void gq_pod_unref(const struct gq_pod *pod);
 /* Whether two states of a pod ask for the same and may land in the same places; of any other change
