@@ -25,9 +25,12 @@ kubectl diff -f "$dir/all.yaml" || die "kustomize builds something else than man
 # The expression as the API server has it, once YAML has been folded.
 tool=build/release/gq-match-condition
 [[ -x $tool ]] || die "$tool not found; build it: cmake --build --preset release"
-[[ $(kubectl get validatingwebhookconfiguration gpuquota -o json |
-  jq -r '.webhooks[] | select(.name == "quota.gpuquota.io").matchConditions[0].expression') == "$("$tool")" ]] ||
-  die "the matchCondition of quota.gpuquota.io is not what the source says"
+kubectl get validatingwebhookconfiguration gpuquota -o json >"$dir/registrations.json"
+for entry in quota rules references user-namespaces workloads; do
+  [[ $(jq -r --arg name "$entry.gpuquota.io" \
+    '.webhooks[] | select(.name == $name).matchConditions[0].expression' "$dir/registrations.json") == \
+    "$("$tool" "$entry")" ]] || die "the matchCondition of $entry.gpuquota.io is not what the source says"
+done
 
 # only "VERBS" RESOURCE [FLAG…]: $who may do that with it and nothing else, as the API server
 # understands it.
@@ -50,6 +53,12 @@ done
 for resource in resourceclaims resourceclaimtemplates deviceclasses; do
   only get "$resource.resource.k8s.io" --all-namespaces
 done
+for resource in persistentvolumeclaims persistentvolumes replicationcontrollers; do
+  only get "$resource" --all-namespaces
+done
+for resource in deployments replicasets statefulsets; do
+  only get "$resource.apps" --all-namespaces
+done
 only "create patch" events.events.k8s.io --all-namespaces
 only "" events --all-namespaces # there an Event's words could be changed
 for resource in secrets configmaps leases.coordination.k8s.io validatingwebhookconfigurations; do
@@ -67,7 +76,6 @@ only "get list watch patch" pods "${ours[@]}"
 only "" pods --subresource=status "${ours[@]}"
 only "" pods --subresource=exec "${ours[@]}"
 only "" secrets "${ours[@]}"
-only "" deployments.apps "${ours[@]}"
 
 who=somebody-who-looks
 kubectl "${ours[@]}" create rolebinding looks --clusterrole=gpuquota-reader --user="$who"

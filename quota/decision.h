@@ -111,6 +111,7 @@ struct gq_verdict {
 	size_t n_warnings;
 	/* Rules that found something, as bits by enum gq_rule_id, by the mode of the rule. */
 	unsigned rule_findings[GQ_MODE_DISABLED];
+	bool warnings_cut;        /* there were more of them */
 	struct gq_buf audit;      /* what audit mode would have refused; "" is nothing */
 	const char *tenant;       /* name, valid while `policy` is held; or NULL */
 	struct gq_policy *policy; /* reference, or NULL */

@@ -73,10 +73,7 @@
 	/* Rules about one pod. limit: a phrase without class, "4 GPUs" */                         \
 	X(POD_LIMIT, "tenant limit asks")                                                          \
 	X(POD_LIMIT_RULE, "limit asks")                                                            \
-	/* what rules find. where: VOLUME_… printed; container: "initContainers/NAME" */         \
-	X(VOLUME_HOST_PATH, "volume path")                                                         \
-	X(VOLUME_CLAIM, "volume claim name path")                                                  \
-	X(VOLUME_EPHEMERAL, "volume name path")                                                    \
+	/* what rules find. where: a phrase VOLUME_…; container: "initContainers/NAME" */        \
 	X(RULE_MORE, "count")                                                                      \
 	X(RULE_PRIVILEGED, "container")                                                            \
 	X(RULE_HOST_PROCESS, "container")                                                          \
@@ -138,6 +135,10 @@
 
 /* What is put into sentences, or in front of them: not to be printed on its own. */
 #define GQ_PHRASES(X)                                                                              \
+	/* {where} of a rule */                                                                    \
+	X(VOLUME_HOST_PATH, "volume path")                                                         \
+	X(VOLUME_CLAIM, "volume claim name path")                                                  \
+	X(VOLUME_EPHEMERAL, "volume name path")                                                    \
 	X(WARNING_PREFIX, "")                                                                      \
 	X(STATES, "bound pending reserved")                                                        \
 	X(STATES_TERMINATING, "bound pending reserved terminating")                                \

@@ -244,7 +244,7 @@ const char *const gq_messages_en[GQ_MSG_COUNT] = {
 	"The request is no AdmissionReview of admission.k8s.io/v1 that can be decided: "
 	"{detail}. Look at what the webhook's registration sends here.",
     [GQ_MSG_WARNINGS_CUT] =
-	"There are further warnings: Kubernetes passes on at most 4096 characters of them.",
+	"Further warnings are left out here: Kubernetes passes on at most 4096 characters of them.",
     [GQ_MSG_WARNING_PREFIX] = "Would be refused in mode enforce: ",
     [GQ_MSG_STATES] = "{bound} bound, {pending} pending, {reserved} reserved",
     [GQ_MSG_STATES_TERMINATING] =

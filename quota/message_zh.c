@@ -6,61 +6,64 @@
 
 const char *const gq_messages_zh[GQ_MSG_COUNT] = {
     [GQ_MSG_OVER_LIMIT] =
-	"租户 {tenant} 的配额为 {limit}，已占用 {used} 张（{states}）；此 Pod 申请 {asks} 张，"
-	"超出 {excess} 张。",
+	"租户 {tenant} 的配额为 {limit}，已占用 {used} 张（{states}）；此 Pod 申请 {asks} "
+	"张，超出 {excess} 张。",
     [GQ_MSG_OVER_LIMIT_PARENT] =
-	"租户 {tenant} 的配额为 {limit}，连同其下所有租户（包括 {child}）已占用 {used} 张（"
-	"{states}）；此 Pod 申请 {asks} 张，超出 {excess} 张。",
+	"租户 {tenant} 的配额为 {limit}，连同其所有下级租户（包括 {child}）已占用 {used} "
+	"张（{states}）；此 Pod 申请 {asks} 张，超出 {excess} 张。",
     [GQ_MSG_OVER_MEMORY] =
 	"租户 {tenant} 的配额为 {limit}，已占用 {used}（{states}）；此 Pod 申请 {asks}，超出 "
 	"{excess}。",
     [GQ_MSG_OVER_MEMORY_PARENT] =
-	"租户 {tenant} 的配额为 {limit}，连同其下所有租户（包括 {child}）已占用 {used}（"
-	"{states}）；此 Pod 申请 {asks}，超出 {excess}。",
-    [GQ_MSG_HOLDERS] = "命名空间 {namespace} 中的占用：{list}。",
-    [GQ_MSG_HOLDERS_MORE] = "命名空间 {namespace} 中的占用：{list}；其他命名空间合计 {more}。",
+	"租户 {tenant} 的配额为 {limit}，连同其所有下级租户（包括 {child}）已占用 "
+	"{used}（{states}）；此 Pod 申请 {asks}，超出 {excess}。",
+    [GQ_MSG_HOLDERS] = "命名空间 {namespace} 中占用配额的 Pod：{list}。",
+    [GQ_MSG_HOLDERS_MORE] =
+	"命名空间 {namespace} 中占用配额的 Pod：{list}；其他命名空间还占用 {more}。",
     [GQ_MSG_HOLDERS_CUT] =
-	"命名空间 {namespace} 中的占用：{list}；此处其余的 Pod 和其他命名空间合计 {more}。",
-    [GQ_MSG_HOLDERS_ELSEWHERE] = "命名空间 {namespace} 中无占用；其他命名空间合计 {more}。",
-    [GQ_MSG_FIT_FEWER] = "若只申请 {gpus}，则可以通过。",
-    [GQ_MSG_FIT_CLASS] =
-	"若改用 {class}（空闲 {free} 张），则可以通过：将 nodeSelector 设为 {label}={value}。",
+	"命名空间 {namespace} 中占用配额的 Pod：{list}；此处其余的 Pod 和其他命名空间还占用 "
+	"{more}。",
+    [GQ_MSG_HOLDERS_ELSEWHERE] =
+	"命名空间 {namespace} 中没有占用配额的 Pod；其他命名空间占用 {more}。",
+    [GQ_MSG_FIT_FEWER] = "若只申请 {gpus}，则可通过。",
+    [GQ_MSG_FIT_CLASS] = "若改用 {class}（剩余配额：{free}），则可通过：请将 nodeSelector 设为 "
+			 "{label}={value}。",
     [GQ_MSG_FIT_FEWER_OR_CLASS] =
-	"若只申请 {gpus}，或改用 {class}（空闲 {free} 张），则可以通过；改用时将 nodeSelector "
-	"设为 {label}={value}。",
+	"若只申请 {gpus}，或改用 {class}（剩余配额：{free}），则可通过；改用时请将 "
+	"nodeSelector 设为 {label}={value}。",
     [GQ_MSG_FIT_NARROW] =
-	"此 Pod 可能被调度到 {classes}，因此会计入其中每一种的配额；若只选其中一种，则可以通过："
-	"将 nodeSelector 设为 {label}={value}。",
+	"此 Pod 可能被调度到 {classes}，因此计入其中每一种的配额；若只选其中一种，则可通过："
+	"请将 nodeSelector 设为 {label}={value}。",
     [GQ_MSG_FIT_NONE] =
-	"目前减少 GPU 数量或换用其他型号都无法通过：请等待 GPU 释放，删除占用 GPU 的 Pod，或联"
-	"系集群管理员增加配额。",
+	"目前减少 GPU 数量或换用其他型号都无法通过：请等待 GPU 释放，删除占用 GPU 的 Pod，"
+	"或联系集群管理员增加配额。",
     [GQ_MSG_FIT_NEVER] = "减少 GPU 数量或换用其他型号也无法通过：请联系集群管理员增加配额。",
     [GQ_MSG_SURGE] =
-	"{owner} 会先启动新 Pod 再结束旧 Pod，所需的 GPU 多于它已占用的：请在其 Deployment 的 "
-	"strategy 中将 maxSurge 设为 0，将 maxUnavailable 设为 1。",
+	"{owner} 会先启动新 Pod 再结束旧 Pod，所需的 GPU 多于它已占用的：请在其 Deployment "
+	"的 strategy 中将 maxSurge 设为 0，将 maxUnavailable 设为 1。",
     [GQ_MSG_WORKLOAD_NEVER] =
 	"租户 {tenant} 的配额为 {limit}，而此模板的每个 Pod 申请 {asks} 张，超出 {excess} 张，即"
 	"使其他 Pod 都不占用也无法通过。",
     [GQ_MSG_WORKLOAD_NEVER_PARENT] =
-	"租户 {tenant} 的配额为 {limit}（由其下所有租户共用，包括 {child}），而此模板的每个 Pod "
+	"租户 {tenant} 的配额为 {limit}（由其所有下级租户共用，包括 {child}），而此模板的每个 Pod "
 	"申请 {asks} 张，超出 {excess} 张，即使其他 Pod 都不占用也无法通过。",
     [GQ_MSG_WORKLOAD_NEVER_MEMORY] =
 	"租户 {tenant} 的配额为 {limit}，而此模板的每个 Pod 申请 {asks}，超出 {excess}，即使其他 "
 	"Pod 都不占用也无法通过。",
     [GQ_MSG_WORKLOAD_NEVER_MEMORY_PARENT] =
-	"租户 {tenant} 的配额为 {limit}（由其下所有租户共用，包括 {child}），而此模板的每个 Pod "
+	"租户 {tenant} 的配额为 {limit}（由其所有下级租户共用，包括 {child}），而此模板的每个 Pod "
 	"申请 {asks}，超出 {excess}，即使其他 Pod 都不占用也无法通过。",
     [GQ_MSG_WORKLOAD_SHORT] =
-	"租户 {tenant} 的配额为 {limit}，空闲 {free} 张；此 {kind} 需要 {needs} 张（{pods}），还缺 "
+	"租户 {tenant} 的配额为 {limit}，剩余 {free} 张；此 {kind} 需要 {needs} 张（{pods}），还缺 "
 	"{lacks} 张。",
     [GQ_MSG_WORKLOAD_SHORT_PARENT] =
-	"租户 {tenant} 的配额为 {limit}（由其下所有租户共用，包括 {child}），空闲 {free} 张；此 "
+	"租户 {tenant} 的配额为 {limit}（由其所有下级租户共用，包括 {child}），剩余 {free} 张；此 "
 	"{kind} 需要 {needs} 张（{pods}），还缺 {lacks} 张。",
     [GQ_MSG_WORKLOAD_SHORT_MEMORY] =
-	"租户 {tenant} 的配额为 {limit}，空闲 {free}；此 {kind} 需要 {needs}（{pods}），还缺 "
+	"租户 {tenant} 的配额为 {limit}，剩余 {free}；此 {kind} 需要 {needs}（{pods}），还缺 "
 	"{lacks}。",
     [GQ_MSG_WORKLOAD_SHORT_MEMORY_PARENT] =
-	"租户 {tenant} 的配额为 {limit}（由其下所有租户共用，包括 {child}），空闲 {free}；此 "
+	"租户 {tenant} 的配额为 {limit}（由其所有下级租户共用，包括 {child}），剩余 {free}；此 "
 	"{kind} 需要 {needs}（{pods}），还缺 {lacks}。",
     [GQ_MSG_WORKLOAD_FIT_PODS] =
 	"目前最多能容纳其 {count} 个 Pod，其余的在 GPU 释放前会被拒绝：请将 {field} 设为 {count}。",
@@ -71,26 +74,26 @@ const char *const gq_messages_zh[GQ_MSG_COUNT] = {
 	"其部分节点上的 Pod 在 GPU 释放前会被拒绝：请在其模板中用 nodeSelector 选择更少的节点。",
     [GQ_MSG_WORKLOAD_FIT_NONE] = "目前无法容纳其任何新 Pod：在 GPU 释放前会被拒绝，请稍后再试。",
     [GQ_MSG_UNLISTED] =
-	"租户 {tenant} 没有 {class} 型号 GPU 的配额，只有 {listed} 的配额：请用 nodeSelector 选"
-	"择其中一种，或联系集群管理员申请 {class} 的配额。",
+	"租户 {tenant} 没有 {class} 型号 GPU 的配额，只有 {listed} 的配额：请用 nodeSelector "
+	"选择其中一种，或联系集群管理员申请 {class} 的配额。",
     [GQ_MSG_UNLISTED_NONE] =
-	"租户 {tenant} 没有 {class} 型号 GPU 的配额，也没有其他任何型号的配额：请联系集群管理员"
-	"申请 {class} 的配额。",
+	"租户 {tenant} 没有 {class} 型号 GPU 的配额，也没有其他任何型号的配额："
+	"请联系集群管理员申请 {class} 的配额。",
     [GQ_MSG_CLASS_AMBIGUOUS] =
-	"租户 {tenant} 的此 Pod 可能被调度到多种型号的 GPU（{classes}），而策略要求只选一种：请"
-	"选定一种，例如将 nodeSelector 设为 {label}={value}。",
+	"租户 {tenant} 的此 Pod 可能被调度到多种型号的 GPU（{classes}），而策略要求只选一种："
+	"请选定一种，例如将 nodeSelector 设为 {label}={value}。",
     [GQ_MSG_UNASSIGNED] =
-	"命名空间 {namespace} 不属于任何租户，而策略拒绝此类命名空间中的 GPU Pod：请改用您所属"
-	"租户的命名空间，或联系集群管理员将 {namespace} 划给某个租户。",
+	"命名空间 {namespace} 不属于任何租户，而策略拒绝此类命名空间中的 GPU Pod："
+	"请改用所属租户的命名空间，或联系集群管理员将 {namespace} 划给某个租户。",
     [GQ_MSG_NAMESPACE_AMBIGUOUS] =
-	"命名空间 {namespace} 的标签同时匹配两个租户 {first} 和 {second}，因此其中的 GPU Pod 会"
-	"被拒绝：请联系集群管理员修改其标签，或在两者之一中按名称列出 {namespace}。",
+	"命名空间 {namespace} 的标签同时匹配两个租户 {first} 和 {second}，因此其中的 GPU Pod "
+	"会被拒绝：请联系集群管理员修改其标签，或在两者之一中按名称列出 {namespace}。",
     [GQ_MSG_POD_LIMIT] =
-	"租户 {tenant} 的单个 Pod 最多可申请 {limit}；此 Pod 申请 {asks} 张：请减少申请数量，或"
-	"将任务拆分到多个 Pod。",
+	"租户 {tenant} 的单个 Pod 最多可申请 {limit}；此 Pod 申请 {asks} 张：请减少申请数量，"
+	"或将任务拆分到多个 Pod。",
     [GQ_MSG_POD_LIMIT_RULE] =
-	"本集群中单个 Pod 最多可申请 {limit}；此 Pod 申请 {asks} 张：请减少申请数量，将任务拆分"
-	"到多个 Pod，或联系集群管理员豁免该命名空间。",
+	"本集群中单个 Pod 最多可申请 {limit}；此 Pod 申请 {asks} 张：请减少申请数量，"
+	"将任务拆分到多个 Pod，或联系集群管理员豁免该命名空间。",
     [GQ_MSG_VOLUME_HOST_PATH] = "卷 {volume}（hostPath {path}）",
     [GQ_MSG_VOLUME_CLAIM] = "卷 {volume}（声明 {claim}，PersistentVolume {name}，节点路径 {path}）",
     [GQ_MSG_VOLUME_EPHEMERAL] = "卷 {volume}（PersistentVolume {name}，节点路径 {path}）",
@@ -156,71 +159,70 @@ const char *const gq_messages_zh[GQ_MSG_COUNT] = {
     [GQ_MSG_RULE_PROBE] = "{container} 占用 GPU，却没有 readinessProbe 或 "
 			  "startupProbe，模型尚未加载完就会收到流量：请加上其中一种探针。",
     [GQ_MSG_UNSUPPORTED_RESOURCE] =
-	"{container} 申请了 {name}（{detail}），本版本的 gpuquota 无法统计，因此拒绝此 Pod：请"
-	"改为申请 nvidia.com/gpu 或 amd.com/gpu。",
+	"{container} 申请了 {name}（{detail}），本版本的 gpuquota 无法统计，因此拒绝此 Pod："
+	"请改为申请 nvidia.com/gpu 或 amd.com/gpu。",
     [GQ_MSG_UNSUPPORTED_ANNOTATION] =
-	"注解 {name} 申请了 GPU（{detail}），本版本的 gpuquota 无法统计，因此拒绝此 Pod：请删除"
-	"该注解，改为在 resources.limits 中申请 nvidia.com/gpu 或 amd.com/gpu。",
+	"注解 {name} 申请了 GPU（{detail}），本版本的 gpuquota 无法统计，因此拒绝此 Pod："
+	"请删除该注解，改为在 resources.limits 中申请 nvidia.com/gpu 或 amd.com/gpu。",
     [GQ_MSG_BAD_QUANTITY] =
-	"{container} 申请了 {name}: {value}，该数量无法统计（{detail}），因此拒绝此 Pod：请填写"
-	"大于或等于 0 的整数。",
-    [GQ_MSG_TOO_BIG] =
-	"此 Pod 的节点选择器、节点亲和性、容忍度和 GPU 申请超过 gpuquota 为单个 Pod 保存的长度"
-	"（16 KiB），因此拒绝此 Pod：请将其缩短。",
+	"{container} 申请了 {name}: {value}，该数量无法统计（{detail}），因此拒绝此 Pod："
+	"请填写大于或等于 0 的整数。",
+    [GQ_MSG_TOO_BIG] = "此 Pod 的节点选择器、节点亲和性、容忍度和 GPU 申请超过 gpuquota 为单个 Pod "
+		       "保存的长度（16 KiB），因此拒绝此 Pod：请将其缩短。",
     [GQ_MSG_CLAIM] =
 	"资源申领 {claim} 申请了设备类 {device_class} 的设备，该设备可能是 GPU，而本版本的 "
 	"gpuquota 无法统计资源申领，因此拒绝此 Pod：请在 resources.limits 中申请 "
-	"nvidia.com/gpu 或 amd.com/gpu；若该设备类不含 GPU，请联系集群管理员为其 DeviceClass 添"
-	"加针对 device.driver 的选择器。",
+	"nvidia.com/gpu 或 amd.com/gpu；若该设备类不含 GPU，请联系集群管理员为其 DeviceClass "
+	"添加针对 device.driver 的选择器。",
     [GQ_MSG_CLAIM_UNREADABLE] =
-	"无法读取资源申领 {claim}（{detail}），因而无法得知它是否申请了 GPU，所以拒绝此 Pod：请"
-	"先创建该申领或其模板，再创建 Pod。",
+	"无法读取资源申领 {claim}（{detail}），因而无法得知它是否申请了 GPU，所以拒绝此 Pod："
+	"请先创建该申领或其模板，再创建 Pod。",
     [GQ_MSG_CLASS_UNREADABLE] =
-	"资源申领 {claim} 申请了设备类 {device_class} 的设备，而 DeviceClass {device_class} 不"
-	"存在或 gpuquota 无权读取，因而无法判断它是否为 GPU，所以拒绝此 Pod：请使用已有的 "
-	"DeviceClass（用 kubectl get deviceclasses 查看），或联系集群管理员授权 gpuquota 读取它。",
+	"资源申领 {claim} 申请了设备类 {device_class} 的设备，而 DeviceClass {device_class} "
+	"不存在或 gpuquota 无权读取，因而无法判断它是否为 GPU，所以拒绝此 Pod：请使用已有的 "
+	"DeviceClass（用 kubectl get deviceclasses 查看），或联系集群管理员授权 gpuquota "
+	"读取它。",
     [GQ_MSG_OWNER_ATTEMPTS] =
-	"{owner} 先前有 {count} 个 Pod 获准后始终未出现，说明它们被 gpuquota 之后的环节（"
-	"ResourceQuota 或其他 webhook）拒绝：请查看 {owner} 的事件。它们占用的 GPU 最迟 "
-	"{seconds} 秒后归还，届时可以再试。",
+	"{owner} 先前有 {count} 个 Pod 获准后始终未出现，应是被 gpuquota "
+	"之后的环节拒绝（例如 ResourceQuota 或其他 webhook）：请查看 {owner} 的事件。这些 "
+	"Pod 的 GPU 最迟 {seconds} 秒后归还，届时可以重试。",
     [GQ_MSG_REQUEST_UID_REUSED] =
 	"此请求的 UID 与先前另一个 Pod 的请求相同，因此被拒绝：请作为新的请求重新发送。",
     [GQ_MSG_BINDING_NO_ROOM] =
-	"此 Pod 不能调度到节点 {node}（GPU 型号为 {class}）：租户 {tenant} 的配额为 {limit}，已"
-	"占用 {used}，而此 Pod 申请 {asks}。GPU 释放后即可调度到该节点；用 nodeSelector 选择其"
-	"他型号则无需等待。",
+	"此 Pod 不能调度到节点 {node}（GPU 型号：{class}）：租户 {tenant} 的配额为 {limit}，"
+	"已占用 {used}，而此 Pod 申请 {asks}。GPU 释放后即可调度到该节点；用 nodeSelector "
+	"选择其他型号则无需等待。",
     [GQ_MSG_BINDING_UNLISTED] =
-	"此 Pod 不能调度到节点 {node}（GPU 型号为 {class}）：租户 {tenant} 没有该型号的配额。请"
-	"用 nodeSelector 为此 Pod 选择 {tenant} 有配额的型号，或联系集群管理员申请 {class} 的配"
-	"额。",
+	"此 Pod 不能调度到节点 {node}（GPU 型号：{class}）：租户 {tenant} 没有该型号的配额。"
+	"请用 nodeSelector 为此 Pod 选择 {tenant} 有配额的型号，或联系集群管理员申请 {class} "
+	"的配额。",
     [GQ_MSG_EARLIER_BINDING] =
-	"此 Pod 先前绑定到另一型号 GPU 的请求可能仍未完成，因此现在不能调度到节点 {node}。约一"
-	"分钟内会自行恢复。",
+	"此 Pod 先前绑定到另一型号 GPU 的请求可能仍未完成，因此现在不能调度到节点 {node}。"
+	"约一分钟内会自行恢复。",
     [GQ_MSG_POLICY_INVALID] =
 	"策略被拒绝，之前的策略继续生效。请更正以下问题后重新应用：\n{problems}",
     [GQ_MSG_POLICY_NO_KEY] =
-	"此 ConfigMap 的 data 下没有键 {key}，因此策略被拒绝，之前的策略继续生效：请将完整的策"
-	"略放在该键下。",
+	"此 ConfigMap 的 data 下没有键 {key}，因此策略被拒绝，之前的策略继续生效："
+	"请将完整的策略放在该键下。",
     [GQ_MSG_NOT_SYNCED] =
 	"gpuquota 尚未读完集群的节点、Pod 和策略，在此之前不作任何决定：请几秒后重试。",
     [GQ_MSG_NOT_LEADER] =
 	"此 gpuquota 副本不是主副本，不作任何决定：请重试，Service 会将请求转到主副本。",
-    [GQ_MSG_JOURNAL] =
-	"gpuquota 目前无法可靠地记录预留，因此不作预留：请一分钟后重试。集群管理员可在其日志和 "
-	"ConfigMap gpuquota-status 中查看原因。",
+    [GQ_MSG_JOURNAL] = "gpuquota 目前无法可靠地记录预留，因此不作预留：请一分钟后重试。"
+		       "集群管理员可在其日志和 ConfigMap gpuquota-status 中查看原因。",
     [GQ_MSG_JOURNAL_FULL] = "该租户获准但尚未出现的 Pod 过多，因此暂不批准新的 Pod：请几秒后重试。",
-    [GQ_MSG_WATCH_LAGS] =
-	"gpuquota 所见的集群 Pod 状态已滞后五秒以上，在跟上之前不再批准新的 Pod：请几秒后重试。",
+    [GQ_MSG_WATCH_LAGS] = "gpuquota 所见的集群 Pod 状态已滞后五秒以上，在跟上之前不再批准新的 Pod："
+			  "请几秒后重试。",
     [GQ_MSG_OVERLOADED] =
-	"gpuquota 排队的请求超出其处理能力，因此未对此请求作出决定，也未作任何预留：请几秒后重"
-	"试。",
+	"gpuquota 排队的请求超出其处理能力，因此未对此请求作出决定，也未作任何预留："
+	"请几秒后重试。",
     [GQ_MSG_NO_MEMORY] =
 	"gpuquota 目前内存不足，因此未对此请求作出决定，也未作任何预留：请几秒后重试。",
-    [GQ_MSG_TOO_LATE] = "API 服务器等待此响应的时限在作出决定前已到，未作任何预留：请重试。",
+    [GQ_MSG_TOO_LATE] = "API 服务器等待此响应的时间已到，而决定尚未作出，未作任何预留：请重试。",
     [GQ_MSG_BAD_REVIEW] =
-	"该请求不是可以处理的 admission.k8s.io/v1 AdmissionReview：{detail}。请检查该 webhook "
-	"的注册配置向此处发送了什么。",
-    [GQ_MSG_WARNINGS_CUT] = "还有更多警告：Kubernetes 最多传递 4096 个字符的警告。",
+	"该请求不是可以处理的 admission.k8s.io/v1 AdmissionReview：{detail}。请检查该 "
+	"webhook 的注册配置向此处发送了什么。",
+    [GQ_MSG_WARNINGS_CUT] = "还有更多警告未显示：Kubernetes 最多传递 4096 个字符的警告。",
     [GQ_MSG_WARNING_PREFIX] = "在 enforce 模式下会被拒绝：",
     [GQ_MSG_STATES] = "已绑定 {bound}，待调度 {pending}，已预留 {reserved}",
     [GQ_MSG_STATES_TERMINATING] =

@@ -122,6 +122,7 @@ struct gq_pod {
 	struct gq_owner owner;
 	enum gq_pod_phase phase;              /* Unknown counts as Running: the pod still holds */
 	bool terminating;                     /* has a deletionTimestamp */
+	bool ready;                           /* its condition Ready is True */
 	const struct gq_label *node_selector; /* sorted by key */
 	size_t n_node_selector;
 	const struct gq_node_term *affinity; /* required; terms are alternatives */
@@ -157,6 +158,15 @@ static inline bool gq_pod_holds(const struct gq_pod *pod)
 {
 	return gq_pod_asks_for_gpu(pod) && pod->phase != GQ_POD_SUCCEEDED &&
 	       pod->phase != GQ_POD_FAILED;
+}
+
+/* Whether a pod holds and serves nobody though it runs on its node: it warms up, or crashes again
+ * and again. The Ready condition is the kubelet's, or the node controller's once the node is lost.
+ */
+static inline bool gq_pod_unready(const struct gq_pod *pod)
+{
+	return pod->phase == GQ_POD_RUNNING && pod->node_name[0] && !pod->terminating &&
+	       !pod->ready;
 }
 
 /* Of gpuquota's own pods: which one leads, and what a new leader waits to see again. */

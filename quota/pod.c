@@ -52,7 +52,10 @@ static const struct gq_json_keep keep_spec[] = {{"nodeName", NULL},
 						{"overhead", NULL},
 						{"resourceClaims", keep_claim},
 						GQ_JSON_KEEP_END};
-static const struct gq_json_keep keep_status[] = {{"phase", NULL}, GQ_JSON_KEEP_END};
+static const struct gq_json_keep keep_condition[] = {
+    {"type", NULL}, {"status", NULL}, GQ_JSON_KEEP_END};
+static const struct gq_json_keep keep_status[] = {
+    {"phase", NULL}, {"conditions", keep_condition}, GQ_JSON_KEEP_END};
 const struct gq_json_keep gq_pod_keep[] = {
     {"metadata", keep_metadata}, {"spec", keep_spec}, {"status", keep_status}, GQ_JSON_KEEP_END};
 
@@ -140,12 +143,33 @@ static int build_metadata(struct build *b, const struct gq_field *root)
 	return code;
 }
 
-static int build_phase(struct build *b, const struct gq_field *root)
+static int build_ready(struct build *b, const struct gq_field *status)
+{
+	struct gq_field list, item;
+	const char *type, *value;
+	size_t n;
+	int code = gq_field_list(status, "conditions", GQ_FIELD_ITEMS_MAX, &list, &n, b->err);
+
+	for (size_t i = 0; !code && i < n; i++) {
+		code = gq_field_item(&list, i, &item, b->err);
+		if (!code)
+			code = gq_field_peek(&item, "type", &type, b->err);
+		if (!code)
+			code = gq_field_peek(&item, "status", &value, b->err);
+		if (!code && strcmp(type, "Ready") == 0)
+			b->pod->ready = strcmp(value, "True") == 0;
+	}
+	return code;
+}
+
+static int build_status(struct build *b, const struct gq_field *root)
 {
 	struct gq_field status;
 	const char *phase;
 	int code = gq_field_object(root, "status", &status, b->err);
 
+	if (!code)
+		code = build_ready(b, &status);
 	if (!code)
 		code = gq_field_peek(&status, "phase", &phase, b->err);
 	if (code)
@@ -572,7 +596,7 @@ static int build_pod(void *arg, struct gq_arena *arena, void **ret_object, struc
 	b->pod->problem = (struct gq_pod_problem){GQ_PROBLEM_NONE, "", "", "", GQ_PHRASE_NAME("")};
 	code = b->template ? build_template_metadata(b) : build_metadata(b, &root);
 	if (!code && !b->template)
-		code = build_phase(b, &root);
+		code = build_status(b, &root);
 	if (!code)
 		code = gq_field_object(&root, "spec", &spec, err);
 	if (!code)

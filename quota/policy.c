@@ -160,18 +160,15 @@ static void read_policy(struct gq_policy_reader *r, const struct gq_yaml_node *r
 	policy->ambiguous_deny = gq_policy_word(r, value[AMBIGUOUS], "ambiguous", ambiguous) == 1;
 	int whose = gq_policy_word(r, value[HOLDERS], "holders", holders);
 	policy->holders = whose < 0 ? GQ_HOLDERS_NAMESPACE : (enum gq_holders)whose;
-	for (int id = 0; id < GQ_RULES; id++)
-		policy->rules.by[id].mode = GQ_MODE_DISABLED;
-	policy->rules.pod_limit.shares = GQ_UNLIMITED;
 	if (root->kind != GQ_YAML_MAP)
 		return;
 	read_exempt(r, value[EXEMPT]);
 	gq_policy_read_classes(r, value[CLASSES]);
 	if (r->failed)
 		return;
+	gq_policy_read_rules(r, value[RULES]);
 	gq_policy_read_tenants(r, value[TENANTS]);
 	gq_policy_read_grants(r, value[GRANTS]);
-	gq_policy_read_rules(r, value[RULES]);
 }
 
 /* Fills counted->policy and report. */

@@ -30,6 +30,7 @@ struct gq_policy_reader {
 	struct gq_policy_report *report;
 	bool failed;            /* out of memory */
 	bool exempt_by_default; /* the policy has no exempt.namespaces */
+	bool pod_limit_given;   /* rules.podLimit names gpus or classes, right or wrong */
 	struct gq_class_table *builtin;
 	struct gq_class_table *classes;       /* NULL: the built-in ones */
 	const struct gq_yaml_node *class_map; /* the policy's own; or NULL */
@@ -49,8 +50,9 @@ struct gq_policy_reader {
 
 enum gq_policy_type {
 	GQ_POLICY_ANY,
-	GQ_POLICY_TEXT,   /* no number, true, false or null, unless quoted */
-	GQ_POLICY_SCALAR, /* but null */
+	GQ_POLICY_REFUSED, /* any, and no key to suggest: the caller tells why it can't be there */
+	GQ_POLICY_TEXT,    /* no number, true, false or null, unless quoted */
+	GQ_POLICY_SCALAR,  /* but null */
 	GQ_POLICY_LIST,
 	GQ_POLICY_MAP,
 };
@@ -97,8 +99,14 @@ bool gq_policy_memory(struct gq_policy_reader *r, const struct gq_yaml_node *nod
 /* An RFC 3339 date and time as Unix seconds. Source: RFC 3339, section 5.6. */
 bool gq_policy_time(struct gq_policy_reader *r, const struct gq_yaml_node *node, int64_t *ret_s);
 
+/* False, reported with the map to write, when a number stands in place of {gpus: N}; what else is
+ * wrong gq_policy_fields() tells. */
+bool gq_policy_expect_limit(struct gq_policy_reader *r, const struct gq_yaml_node *node,
+			    const char *what);
+
 /* Names as Kubernetes has them. */
 bool gq_policy_is_dns_label(const char *text, size_t len);
+bool gq_policy_is_dns_subdomain(const char *text, size_t len);
 bool gq_policy_is_label_key(const char *text, size_t len);
 bool gq_policy_is_label_value(const char *text, size_t len);
 
@@ -112,11 +120,35 @@ const char *gq_policy_keep(struct gq_policy_reader *r, const struct gq_yaml_node
 /* The id of a class in the policy's table, or GQ_CLASS_NONE, reported. */
 int gq_policy_class(struct gq_policy_reader *r, const struct gq_yaml_node *node);
 
-/* The sections; node may be NULL where the section is absent. */
+/* The sections, in the order in which they need each other; node may be NULL where the section is
+ * absent. */
 void gq_policy_read_classes(struct gq_policy_reader *r, const struct gq_yaml_node *node);
+void gq_policy_read_rules(struct gq_policy_reader *r, const struct gq_yaml_node *node);
 void gq_policy_read_tenants(struct gq_policy_reader *r, const struct gq_yaml_node *node);
 void gq_policy_read_grants(struct gq_policy_reader *r, const struct gq_yaml_node *node);
-void gq_policy_read_rules(struct gq_policy_reader *r, const struct gq_yaml_node *node);
+
+/* policy_rules.c: the modes that a tenant gives to rules. */
+void gq_policy_read_tenant_rules(struct gq_policy_reader *r, const struct gq_yaml_node *map,
+				 struct gq_tenant *tenant);
+
+/* policy_pod_limit.c: {gpus, classes}, of a tenant as a map and of a rule by its keys. Absent ones
+ * are left as they are. */
+void gq_policy_read_pod_limit(struct gq_policy_reader *r, const struct gq_yaml_node *node,
+			      struct gq_pod_limit *limit);
+void gq_policy_read_pod_limit_keys(struct gq_policy_reader *r, const struct gq_yaml_node *gpus,
+				   const struct gq_yaml_node *classes, struct gq_pod_limit *limit);
+
+/* policy_rule_keys.c: lists that rules have. Items that are wrong are reported and left out. */
+#define GQ_POLICY_RULE_LIST_MAX 256
+
+const struct gq_service_account *gq_policy_accounts(struct gq_policy_reader *r,
+						    const struct gq_yaml_node *list, size_t *ret_n);
+const char *const *gq_policy_schedulers(struct gq_policy_reader *r, const struct gq_yaml_node *list,
+					size_t *ret_n);
+const struct gq_allowed_path *
+gq_policy_allowed_paths(struct gq_policy_reader *r, const struct gq_yaml_node *list, size_t *ret_n);
+const struct gq_vgpu_names *gq_policy_vgpus(struct gq_policy_reader *r,
+					    const struct gq_yaml_node *list, size_t *ret_n);
 
 /* policy_check.c: what concerns several tenants: names, parents, namespaces. */
 void gq_policy_check_tenants(struct gq_policy_reader *r);

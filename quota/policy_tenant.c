@@ -4,7 +4,7 @@
 
 static const char *const unlisted_words[] = {"deny", "allow", NULL};
 
-/* quota entries, podLimit and grants name amounts alike. Absent ones are left as they are. False:
+/* quota entries and grants name amounts alike. Absent ones are left as they are. False:
  * reported. */
 static bool read_amount(struct gq_policy_reader *r, const struct gq_yaml_node *gpus,
 			const struct gq_yaml_node *memory, struct gq_amount *amount)
@@ -26,16 +26,11 @@ static bool read_limit(struct gq_policy_reader *r, const struct gq_yaml_node *no
 	    {"memory", GQ_POLICY_SCALAR, false, NULL},
 	};
 	const struct gq_yaml_node *value[2];
-	struct gq_hint hint;
 
 	limit->class_id = gq_policy_class(r, node->key);
 	limit->most = (struct gq_amount){GQ_UNLIMITED, GQ_UNLIMITED};
-	if (node->kind == GQ_YAML_SCALAR && node->scalar != GQ_YAML_NULL) {
-		gq_hint(&hint, "write {gpus: %.40s}", node->text);
-		GQ_REPORT(r, node, hint.text, "quota: a single value where a map is expected");
-		return false;
-	}
-	if (!gq_policy_fields(r, node, "quota", fields, 2, value))
+	if (!gq_policy_expect_limit(r, node, "quota") ||
+	    !gq_policy_fields(r, node, "quota", fields, 2, value))
 		return false;
 	if (!node->n) {
 		GQ_REPORT(r, node, "write {gpus: 4}, or remove the class",
@@ -182,22 +177,22 @@ static void read_selector(struct gq_policy_reader *r, const struct gq_yaml_node 
 	tenant->selector = selector;
 }
 
-static void read_pod_limit(struct gq_policy_reader *r, const struct gq_yaml_node *node,
-			   struct gq_tenant *tenant)
-{
-	static const struct gq_policy_field fields[] = {
-	    {"gpus", GQ_POLICY_SCALAR, true, "write podLimit: {gpus: 4}"},
-	};
-	const struct gq_yaml_node *value[1];
-
-	if (gq_policy_fields(r, node, "podLimit", fields, 1, value))
-		gq_policy_gpus(r, value[0], &tenant->pod_limit.shares);
-}
-
 static void read_tenant(struct gq_policy_reader *r, const struct gq_yaml_node *node,
 			struct gq_tenant *tenant, struct gq_tenant_nodes *nodes)
 {
-	enum { NAME, PARENT, MODE, LOCALE, NAMESPACES, SELECTOR, QUOTA, UNLISTED, POD_LIMIT, N };
+	enum {
+		NAME,
+		PARENT,
+		MODE,
+		LOCALE,
+		NAMESPACES,
+		SELECTOR,
+		QUOTA,
+		UNLISTED,
+		POD_LIMIT,
+		RULES,
+		N
+	};
 	static const struct gq_policy_field fields[N] = {
 	    [NAME] = {"name", GQ_POLICY_TEXT, true, "write name: team-a"},
 	    [PARENT] = {"parent", GQ_POLICY_TEXT, false, NULL},
@@ -207,7 +202,8 @@ static void read_tenant(struct gq_policy_reader *r, const struct gq_yaml_node *n
 	    [SELECTOR] = {"namespaceSelector", GQ_POLICY_MAP, false, NULL},
 	    [QUOTA] = {"quota", GQ_POLICY_MAP, false, NULL},
 	    [UNLISTED] = {"unlisted", GQ_POLICY_SCALAR, false, NULL},
-	    [POD_LIMIT] = {"podLimit", GQ_POLICY_MAP, false, NULL},
+	    [POD_LIMIT] = {"podLimit", GQ_POLICY_ANY, false, NULL},
+	    [RULES] = {"rules", GQ_POLICY_MAP, false, NULL},
 	};
 	const struct gq_yaml_node *value[N];
 
@@ -244,7 +240,9 @@ static void read_tenant(struct gq_policy_reader *r, const struct gq_yaml_node *n
 	tenant->unlisted_allow =
 	    gq_policy_word(r, value[UNLISTED], "unlisted", unlisted_words) == 1;
 	if (value[POD_LIMIT])
-		read_pod_limit(r, value[POD_LIMIT], tenant);
+		gq_policy_read_pod_limit(r, value[POD_LIMIT], &tenant->pod_limit);
+	if (value[RULES])
+		gq_policy_read_tenant_rules(r, value[RULES], tenant);
 }
 
 void gq_policy_read_tenants(struct gq_policy_reader *r, const struct gq_yaml_node *node)

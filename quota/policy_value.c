@@ -54,11 +54,9 @@ bool gq_policy_expect(struct gq_policy_reader *r, const struct gq_yaml_node *nod
 		      enum gq_policy_type type)
 {
 	static const char *const wanted[] = {
-	    [GQ_POLICY_ANY] = "a value",
-	    [GQ_POLICY_TEXT] = "text",
-	    [GQ_POLICY_SCALAR] = "a single value",
-	    [GQ_POLICY_LIST] = "a list",
-	    [GQ_POLICY_MAP] = "a map",
+	    [GQ_POLICY_ANY] = "a value", [GQ_POLICY_REFUSED] = "a value",
+	    [GQ_POLICY_TEXT] = "text",   [GQ_POLICY_SCALAR] = "a single value",
+	    [GQ_POLICY_LIST] = "a list", [GQ_POLICY_MAP] = "a map",
 	};
 	struct gq_hint hint;
 	const char *advice;
@@ -94,8 +92,10 @@ static void unknown_key(struct gq_policy_reader *r, const struct gq_yaml_node *k
 	struct gq_hint hint;
 
 	for (size_t i = 0; i < n_fields; i++) {
+		if (fields[i].type == GQ_POLICY_REFUSED)
+			continue;
 		gq_nearest_offer(&nearest, fields[i].key);
-		gq_buf_printf(&known, "%s%s", i ? ", " : "", fields[i].key);
+		gq_buf_printf(&known, "%s%s", known.len ? ", " : "", fields[i].key);
 	}
 	if (known.code) {
 		r->failed = true;
@@ -268,6 +268,19 @@ bool gq_policy_gpus(struct gq_policy_reader *r, const struct gq_yaml_node *node,
 	return true;
 }
 
+bool gq_policy_expect_limit(struct gq_policy_reader *r, const struct gq_yaml_node *node,
+			    const char *what)
+{
+	struct gq_hint hint;
+
+	if (node->kind != GQ_YAML_SCALAR || node->scalar == GQ_YAML_NULL)
+		return true;
+	/* no other text, since what is cut off may be half a character */
+	gq_hint(&hint, "write {gpus: %.40s}", node->scalar == GQ_YAML_NUMBER ? node->text : "4");
+	GQ_REPORT(r, node, hint.text, "%s: a single value where a map is expected", what);
+	return false;
+}
+
 /* "80GB", "80 gi": what was probably meant. */
 static void guess_memory(struct gq_hint *hint, const char *text)
 {
@@ -346,21 +359,30 @@ bool gq_policy_is_label_value(const char *text, size_t len)
 	return true;
 }
 
+bool gq_policy_is_dns_subdomain(const char *text, size_t len)
+{
+	size_t start = 0;
+
+	if (len > 253)
+		return false;
+	for (size_t i = 0; i <= len; i++) {
+		if (i < len && text[i] != '.')
+			continue;
+		if (!gq_policy_is_dns_label(text + start, i - start))
+			return false;
+		start = i + 1;
+	}
+	return true;
+}
+
 bool gq_policy_is_label_key(const char *text, size_t len)
 {
 	const char *slash = memchr(text, '/', len);
 
 	if (slash) {
-		size_t prefix = (size_t)(slash - text), start = 0;
-		if (prefix > 253)
+		size_t prefix = (size_t)(slash - text);
+		if (!gq_policy_is_dns_subdomain(text, prefix))
 			return false;
-		for (size_t i = 0; i <= prefix; i++) {
-			if (text[i] != '.' && i != prefix)
-				continue;
-			if (!gq_policy_is_dns_label(text + start, i - start))
-				return false;
-			start = i + 1;
-		}
 		text = slash + 1;
 		len -= prefix + 1;
 	}

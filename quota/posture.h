@@ -51,6 +51,8 @@ struct gq_mount {
  * X(key), sorted. */
 #define GQ_POSTURE_LABELS(X) X("hami.io/webhook")
 #define GQ_POSTURE_ANNOTATIONS(X)                                                                  \
+	X("hami.io/amd-devices-allocated")                                                         \
+	X("hami.io/amd-devices-to-allocate")                                                       \
 	X("hami.io/bind-phase")                                                                    \
 	X("hami.io/bind-time")                                                                     \
 	X("hami.io/vgpu-devices-allocated")                                                        \

@@ -80,6 +80,7 @@ static void print_env_names(struct gq_buf *out)
 }
 
 #define KEY(key) key,
+static const char *const schedulers[] = {GQ_GPU_SCHEDULERS(KEY)};
 static const char *const labels[] = {GQ_POSTURE_LABELS(KEY)};
 static const char *const annotations[] = {GQ_POSTURE_ANNOTATIONS(KEY)};
 
@@ -121,9 +122,10 @@ int gq_rules_print_match_condition(struct gq_buf *out, const char *pod)
 	print_env_names(out);
 	gq_buf_puts(out, "].exists(n, n.startsWith(f.prefix))))) || ");
 	/* gpuWithoutRequest: scheduling */
+	print(out, "(has($P.spec.schedulerName) && $P.spec.schedulerName in [", pod);
+	print_keys(out, schedulers, sizeof schedulers / sizeof *schedulers);
 	print(out,
-	      "(has($P.spec.schedulerName) && $P.spec.schedulerName in ['hami-scheduler', "
-	      "'kai-scheduler']) || (has($P.spec.nodeName) && $P.spec.nodeName != '') || "
+	      "]) || (has($P.spec.nodeName) && $P.spec.nodeName != '') || "
 	      "(has($P.metadata) && has($P.metadata.annotations) && [",
 	      pod);
 	print_keys(out, annotations, sizeof annotations / sizeof *annotations);

@@ -106,19 +106,26 @@ int gq_verdict_wait(struct gq_verdict *verdict, int64_t wait_ns)
 	return gq_verdict_answer(verdict, GQ_VERDICT_WAIT, GQ_REASON_OWNER_ATTEMPTS);
 }
 
+/* A whole message and what stands in front of it. */
+#define WARNING_MAX_BYTES (8192 + 256)
+
 /* The text is in verdict->message. refused: it would be, in another mode. */
 static void add_warning(struct gq_verdict *verdict, bool refused)
 {
 	const struct gq_buf *text = &verdict->message;
 
-	if (verdict->n_warnings == GQ_WARNINGS_MAX)
+	if (verdict->n_warnings == GQ_WARNINGS_MAX) {
+		verdict->warnings_cut = true;
 		return;
+	}
 	struct gq_buf *warning = &verdict->warnings[verdict->n_warnings];
-	*warning = GQ_BUF_INIT(2048);
+	*warning = GQ_BUF_INIT(WARNING_MAX_BYTES);
 	if (refused)
 		gq_message_print(warning, verdict->locale, GQ_MSG_WARNING_PREFIX, NULL, 0);
 	if (gq_buf_append(warning, text->data ? text->data : "", text->len) == 0)
 		verdict->n_warnings++;
+	else
+		verdict->warnings_cut = true;
 }
 
 bool gq_verdict_refuse(struct gq_verdict *verdict, enum gq_mode mode, enum gq_reason reason)

@@ -5,14 +5,12 @@
 #include <string.h>
 
 #include "base/json_keep.h"
-#include "base/utf8.h"
 #include "quota/field.h"
 #include "quota/posture.h"
 #include "quota/workload.h"
 
 #define UID_MAX_BYTES 128
 #define KEPT_MAX_BYTES (4u << 20)
-#define WARNING_MAX_BYTES 256
 
 /* The policy ConfigMap and a Binding are told apart from a Pod by keys that a Pod has not. */
 static const struct gq_json_keep data_keep[] = {{"policy.yaml", NULL}, GQ_JSON_KEEP_END};
@@ -195,42 +193,6 @@ int gq_review_object_string(const struct gq_review *review, const char *const *k
 	return 0;
 }
 
-/* What the API server calls a control character: C0, DEL and C1. */
-static bool is_control(const char *text, size_t width)
-{
-	unsigned char c = (unsigned char)text[0];
-
-	if (width == 1)
-		return c < 0x20 || c == 0x7f;
-	return width == 2 && c == 0xc2 && (unsigned char)text[1] < 0xa0;
-}
-
-/* A warning on one line, within the API server's limits. */
-static void put_warning(struct gq_buf *out, const char *text)
-{
-	static const char replacement[] = "\xEF\xBF\xBD";
-	char line[WARNING_MAX_BYTES];
-	size_t n = 0, len = strlen(text), width;
-
-	for (size_t i = 0; i < len; i += width) {
-		const char *from = text + i;
-		size_t put = width = gq_utf8_width(from, len - i);
-		if (width == 0) {
-			from = replacement;
-			put = sizeof replacement - 1;
-			width = 1;
-		} else if (is_control(from, width)) {
-			from = " ";
-			put = 1;
-		}
-		if (n + put > sizeof line)
-			break;
-		memcpy(line + n, from, put);
-		n += put;
-	}
-	gq_buf_json_string(out, line, n);
-}
-
 static void put_string(struct gq_buf *out, const char *text)
 {
 	gq_buf_json_string(out, text, strlen(text));
@@ -249,12 +211,10 @@ int gq_review_print(struct gq_buf *out, const struct gq_review_answer *answer)
 		put_string(out, answer->message);
 		gq_buf_puts(out, "}");
 	}
-	for (size_t i = 0; i < answer->n_warnings; i++) {
-		gq_buf_puts(out, i ? "," : ",\"warnings\":[");
-		put_warning(out, answer->warnings[i]);
+	if (answer->warnings.n || answer->warnings.cut) {
+		gq_buf_puts(out, ",\"warnings\":");
+		gq_warnings_print(out, &answer->warnings);
 	}
-	if (answer->n_warnings)
-		gq_buf_puts(out, "]");
 	for (size_t i = 0; i < answer->n_audit; i++) {
 		gq_buf_puts(out, i ? "," : ",\"auditAnnotations\":{");
 		put_string(out, answer->audit[2 * i]);

@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "webhook/warnings.h"
 
 /* AdmissionReview of admission.k8s.io/v1: the request as it is read, the response as it is written.
  * Source: k8s.io/api/admission/v1; apiserver, admission/plugin/webhook/request/admissionreview.go.
@@ -41,14 +42,12 @@ struct gq_review_answer {
 	bool allowed;
 	int code;            /* refused: HTTP code inside the status; 403, or 503 */
 	const char *message; /* refused: for people; may have several lines */
-	const char *const *warnings;
-	size_t n_warnings;
+	struct gq_warnings warnings;
 	const char *const *audit; /* key, value, key, value, … */
 	size_t n_audit;           /* pairs */
 };
 
-/* Appends the response. Warnings are one line each, without control characters, at most 256 bytes
- * (what the API server keeps when there are many). Returns out->code. */
+/* Appends the response. Returns out->code. */
 int gq_review_print(struct gq_buf *out, const struct gq_review_answer *answer);
 
 /* A string member at a path of keys of the review's object. *ret_text is NULL when it, or what it

@@ -24,6 +24,44 @@ static void check_text(const char *text)
 	}
 }
 
+static void check_pod_limit(const struct gq_policy *policy, const struct gq_pod_limit *limit)
+{
+	check(limit->shares >= 0);
+	for (size_t i = 0; i < limit->n_classes; i++) {
+		const struct gq_class_shares *most = &limit->classes[i];
+		check(most->class_id > GQ_CLASS_ANY &&
+		      (size_t)most->class_id < gq_class_count(policy->classes));
+		check(most->shares >= 0 && most->shares < GQ_UNLIMITED);
+	}
+}
+
+static void check_rules(const struct gq_policy *policy)
+{
+	const struct gq_rules *rules = &policy->rules;
+
+	for (int id = 0; id < GQ_RULES; id++) {
+		const struct gq_rule *rule = &rules->by[id];
+		check(rule->mode <= GQ_MODE_DISABLED);
+		for (size_t i = 0; i < rule->n_exempt_namespaces; i++)
+			check(*rule->exempt_namespaces[i]);
+		for (size_t i = 0; i < rule->n_exempt_accounts; i++)
+			check(*rule->exempt_accounts[i].namespace_ &&
+			      *rule->exempt_accounts[i].name);
+	}
+	check_pod_limit(policy, &rules->pod_limit);
+	check(rules->by[GQ_RULE_POD_LIMIT].mode == GQ_MODE_DISABLED ||
+	      rules->pod_limit.shares != GQ_UNLIMITED || rules->pod_limit.n_classes);
+	for (size_t i = 0; i < rules->n_allowed_paths; i++)
+		check(rules->allowed_paths[i].prefix[0] == '/' &&
+		      rules->allowed_paths[i].prefix[1]);
+	for (size_t i = 0; i < rules->n_vgpus; i++)
+		check(strchr(rules->vgpus[i].count, '/') && rules->vgpus[i].n_memory);
+	for (size_t i = 0; i < rules->n_gpu_schedulers; i++)
+		check(*rules->gpu_schedulers[i]);
+	for (size_t i = 0; i < rules->n_only_schedulers; i++)
+		check(*rules->only_schedulers[i]);
+}
+
 static void check_policy(const struct gq_policy *policy)
 {
 	int classes = (int)gq_class_count(policy->classes);
@@ -33,7 +71,10 @@ static void check_policy(const struct gq_policy *policy)
 		int above = 0;
 		for (int p = t->parent; p >= 0; p = policy->tenants[p].parent)
 			check(++above <= GQ_TENANT_DEPTH_MAX);
-		check(*t->name && t->mode < GQ_MODE_DISABLED && t->pod_limit.shares >= 0);
+		check(*t->name && t->mode < GQ_MODE_DISABLED);
+		check_pod_limit(policy, &t->pod_limit);
+		for (int id = 0; id < GQ_RULES; id++)
+			check(t->rule_modes[id] >= -1 && t->rule_modes[id] <= GQ_MODE_DISABLED);
 		for (size_t l = 0; l < t->n_limits; l++) {
 			check(t->limits[l].class_id >= 0 && t->limits[l].class_id < classes);
 			check(t->limits[l].most.shares >= 0 && t->limits[l].most.memory_mib >= 0);
@@ -51,6 +92,7 @@ static void check_policy(const struct gq_policy *policy)
 		check(g->amount.shares >= 0 && g->amount.memory_mib >= 0);
 		check_text(g->reason);
 	}
+	check_rules(policy);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -2,7 +2,7 @@
 # four, one has too little memory, one steps in between the slices of larger work, one is a random
 # life against a naive model, and one has a thread for everything.
 gq_unit_test(amount LINKS gq_quota)
-foreach(name binding book claims decision drift explain fit ledger makers rebuild reserve tenancy unseen unseen_room usage
+foreach(name binding book claims decision drift explain fit ledger locale makers rebuild reserve tenancy unseen unseen_room usage
     verdict verify ledger_memory ledger_midway ledger_model ledger_stress)
   gq_unit_test(${name} LINKS gq_quota SOURCES ledger_fixture.c)
 endforeach()

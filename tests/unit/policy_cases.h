@@ -26,6 +26,21 @@ struct policy_case {
 	size_t len;           /* of yaml when it holds a NUL; else 0 */
 };
 
+/* A policy without mistakes, with the hash "abc"; the caller gives up the reference. */
+static inline struct gq_policy *policy_of(const char *yaml)
+{
+	struct gq_policy *policy = NULL;
+	struct gq_policy_problems problems = {0};
+	struct gq_err err = {0};
+
+	if (gq_policy_parse(yaml, strlen(yaml), "abc", &policy, &problems, &err)) {
+		struct gq_buf out = GQ_BUF_INIT(64u << 10);
+		gq_policy_problems_print(&problems, "p", &out);
+		fail_msg("%s\n%s", err.msg, out.data ? out.data : "");
+	}
+	return policy;
+}
+
 /* What `gpuquota policy lint` would say of a policy; "" when it is good. The caller frees it. */
 static inline char *policy_problems(const char *yaml, size_t len)
 {

@@ -3,20 +3,6 @@
 
 #include "policy_cases.h"
 
-static struct gq_policy *parse(const char *yaml)
-{
-	struct gq_policy *policy = NULL;
-	struct gq_policy_problems problems = {0};
-	struct gq_err err = {0};
-
-	if (gq_policy_parse(yaml, strlen(yaml), "abc", &policy, &problems, &err)) {
-		struct gq_buf out = GQ_BUF_INIT(64u << 10);
-		gq_policy_problems_print(&problems, "p", &out);
-		fail_msg("%s\n%s", err.msg, out.data ? out.data : "");
-	}
-	return policy;
-}
-
 /* Every key that this version takes, with a value that is not its default. */
 static void every_key(void **state)
 {
@@ -49,14 +35,26 @@ static void every_key(void **state)
 	    "      H100: {gpus: 4}\n"
 	    "      \"*\": {memory: 1Ti}\n"
 	    "    unlisted: allow\n"
-	    "    podLimit: {gpus: 4}\n"
+	    "    podLimit: {gpus: 4, classes: {H100: {gpus: 2}}}\n"
+	    "    rules: {privileged: enforce, hostDevices: audit}\n"
 	    "grants:\n"
 	    "  - {tenant: team-a, class: H100, gpus: 8, until: \"2026-12-04T18:00:00Z\", reason: "
 	    "launch}\n"
 	    "rules:\n"
-	    "  privileged: disabled\n"
-	    "  podLimit: {mode: enforce, gpus: 2, exemptNamespaces: [ai-core-production]}\n";
-	struct gq_policy *p = parse(yaml);
+	    "  privileged: {mode: warn, exemptServiceAccounts: [gpu-operator/driver]}\n"
+	    "  containerRuntimeSockets: enforce\n"
+	    "  hostDevices: {mode: enforce, exemptNamespaces: [gpu-operator]}\n"
+	    "  hostPath: {mode: audit, allow: [/data, {path: /mnt/models, "
+	    "readOnly: true}]}\n"
+	    "  gpuWithoutRequest: {mode: warn, schedulerNames: [kai-scheduler]}\n"
+	    "  bypassLabels: {mode: enforce, schedulerNames: [hami-scheduler]}\n"
+	    "  podLimit: {mode: enforce, gpus: 2, classes: {A100: {gpus: 1}}, "
+	    "exemptNamespaces: [ai-core-production]}\n"
+	    "  requireGpuMemory: {mode: warn, resources: [{count: "
+	    "volcano.sh/vgpu-number, memory: [volcano.sh/vgpu-memory]}]}\n"
+	    "  requireUserNamespace: disabled\n"
+	    "  requireReadinessProbe: warn\n";
+	struct gq_policy *p = policy_of(yaml);
 
 	(void)state;
 	assert_string_equal(p->hash, "abc");
@@ -99,19 +97,34 @@ static void every_key(void **state)
 	assert_int_equal(t->limits[2].most.memory_mib, 1024 * 1024);
 	assert_true(t->unlisted_allow);
 	assert_int_equal(t->pod_limit.shares, 4 * GQ_SHARES_PER_GPU);
+	assert_int_equal(t->pod_limit.n_classes, 1);
+	assert_int_equal(t->rule_modes[GQ_RULE_PRIVILEGED], GQ_MODE_ENFORCE);
+	assert_int_equal(t->rule_modes[GQ_RULE_HOST_DEVICES], GQ_MODE_AUDIT);
 	assert_int_equal(p->n_grants, 1);
 	assert_int_equal(p->grants[0].until_s, 1796407200);
 	assert_string_equal(p->grants[0].reason, "launch");
 	assert_int_equal(p->rules.by[GQ_RULE_POD_LIMIT].mode, GQ_MODE_ENFORCE);
 	assert_int_equal(p->rules.pod_limit.shares, 2 * GQ_SHARES_PER_GPU);
+	assert_int_equal(p->rules.pod_limit.n_classes, 1);
 	assert_string_equal(p->rules.by[GQ_RULE_POD_LIMIT].exempt_namespaces[0],
 			    "ai-core-production");
+	assert_int_equal(p->rules.by[GQ_RULE_PRIVILEGED].mode, GQ_MODE_WARN);
+	assert_string_equal(p->rules.by[GQ_RULE_PRIVILEGED].exempt_accounts[0].name, "driver");
+	assert_int_equal(p->rules.by[GQ_RULE_RUNTIME_SOCKETS].mode, GQ_MODE_ENFORCE);
+	assert_int_equal(p->rules.by[GQ_RULE_HOST_PATH].mode, GQ_MODE_AUDIT);
+	assert_int_equal(p->rules.n_allowed_paths, 2);
+	assert_true(p->rules.allowed_paths[1].read_only);
+	assert_string_equal(p->rules.gpu_schedulers[0], "kai-scheduler");
+	assert_string_equal(p->rules.only_schedulers[0], "hami-scheduler");
+	assert_string_equal(p->rules.vgpus[0].count, "volcano.sh/vgpu-number");
+	assert_int_equal(p->rules.by[GQ_RULE_REQUIRE_USER_NAMESPACE].mode, GQ_MODE_DISABLED);
+	assert_int_equal(p->rules.by[GQ_RULE_REQUIRE_READINESS_PROBE].mode, GQ_MODE_WARN);
 	gq_policy_unref(p);
 }
 
 static void defaults(void **state)
 {
-	struct gq_policy *p = parse(POLICY_HEAD "tenants:\n  - {name: a}\n");
+	struct gq_policy *p = policy_of(POLICY_HEAD "tenants:\n  - {name: a}\n");
 
 	(void)state;
 	assert_int_equal(p->mode, GQ_MODE_ENFORCE);
@@ -130,22 +143,29 @@ static void defaults(void **state)
 	assert_int_equal(p->tenants[0].pod_limit.shares, GQ_UNLIMITED);
 	assert_int_equal(p->tenants[0].n_limits, 0);
 	assert_int_equal(p->n_grants, 0);
-	assert_int_equal(p->rules.by[GQ_RULE_POD_LIMIT].mode, GQ_MODE_DISABLED);
+	for (int id = 0; id < GQ_RULES; id++) {
+		assert_int_equal(p->rules.by[id].mode, GQ_MODE_DISABLED);
+		assert_int_equal(p->tenants[0].rule_modes[id], -1);
+	}
+	assert_int_equal(p->rules.pod_limit.shares, GQ_UNLIMITED);
+	/* a tenant may switch on what the policy does not mention */
+	assert_string_equal(p->rules.gpu_schedulers[0], "hami-scheduler");
+	assert_string_equal(p->rules.vgpus[0].count, "nvidia.com/gpu");
 	gq_policy_unref(p);
-	p = parse(POLICY_HEAD "exempt: {namespaces: []}\ntenants: []\n");
+	p = policy_of(POLICY_HEAD "exempt: {namespaces: []}\ntenants: []\n");
 	assert_int_equal(p->n_exempt_namespaces, 0);
 	assert_int_equal(p->n_tenants, 0);
 	gq_policy_unref(p);
-	p = parse(POLICY_HEAD);
+	p = policy_of(POLICY_HEAD);
 	assert_int_equal(p->n_tenants, 0);
 	gq_policy_unref(p);
 }
 
 static void json_is_yaml(void **state)
 {
-	struct gq_policy *p = parse("{\"apiVersion\":\"config.gpuquota.io/v1alpha1\","
-				    "\"kind\":\"QuotaPolicy\",\"tenants\":[{\"name\":\"a\","
-				    "\"quota\":{\"*\":{\"gpus\":1.5}}}]}");
+	struct gq_policy *p = policy_of("{\"apiVersion\":\"config.gpuquota.io/v1alpha1\","
+					"\"kind\":\"QuotaPolicy\",\"tenants\":[{\"name\":\"a\","
+					"\"quota\":{\"*\":{\"gpus\":1.5}}}]}");
 
 	(void)state;
 	assert_int_equal(p->tenants[0].limits[0].most.shares, GQ_SHARES_PER_GPU * 3 / 2);
@@ -207,7 +227,7 @@ static void many_tenants(void **state)
 	memset(at, ' ', strlen(", parent: t-1"));
 	struct timespec before, after;
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
-	p = parse(yaml.data);
+	p = policy_of(yaml.data);
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
 	print_message("%zu bytes, %zu tenants: %.0f ms of CPU\n", yaml.len, p->n_tenants,
 		      (double)(after.tv_sec - before.tv_sec) * 1e3 +
@@ -234,7 +254,7 @@ static void *hold(void *policy)
 
 static void counted(void **state)
 {
-	struct gq_policy *p = parse(POLICY_HEAD);
+	struct gq_policy *p = policy_of(POLICY_HEAD);
 	pthread_t threads[4];
 
 	(void)state;
@@ -276,7 +296,7 @@ static void selectors(void **state)
 		(void)snprintf(yaml, sizeof yaml,
 			       POLICY_HEAD "tenants: [{name: a, namespaceSelector: %s}]\n",
 			       cases[i].selector);
-		struct gq_policy *p = parse(yaml);
+		struct gq_policy *p = policy_of(yaml);
 		const struct gq_label_selector *s = p->tenants[0].selector;
 		assert_non_null(s);
 		assert_int_equal(gq_label_selector_matches(s, NULL, 0), cases[i].none);

@@ -79,23 +79,36 @@ static void good_policy(void **state)
 	    "    namespaceSelector: {matchLabels: {team: a},\n"
 	    "      matchExpressions: [{key: k, operator: In, values: [v]}]}\n"
 	    "    quota: {A100: {gpus: 8, memory: 640Gi}}\n"
+	    "    podLimit: {gpus: 2, classes: {A100: {gpus: 1}}}\n"
+	    "    rules: {privileged: warn}\n"
 	    "grants:\n"
 	    "  - {tenant: a, class: A100, gpus: 8, until: \"2026-12-04T18:00:00Z\", reason: r}\n"
-	    "rules: {podLimit: {mode: warn, gpus: 1, exemptNamespaces: [x]}, privileged: "
-	    "disabled}\n",
+	    "rules:\n"
+	    "  podLimit: {mode: warn, gpus: 1, exemptNamespaces: [x], classes: {Foo: {gpus: 1}}}\n"
+	    "  privileged: {mode: warn, exemptServiceAccounts: [a/b]}\n"
+	    "  hostPath: {mode: warn, allow: [/data, {path: /mnt, readOnly: true}]}\n"
+	    "  gpuWithoutRequest: {mode: warn, schedulerNames: [s]}\n"
+	    "  requireGpuMemory: {mode: warn, resources: [{count: a/b, memory: [a/c]}]}\n",
 	    0);
 }
 
 static void bad_policy(void **state)
 {
 	(void)state;
-	torture(POLICY_HEAD "mode: off\n"
-			    "mode: warn\n"
-			    "tenents: []\n"
-			    "classes: {Foo: {parent: Bar}, other: {}}\n"
-			    "tenants:\n"
-			    "  - {name: a, parent: b, quota: {A10O: {gpus: 500m, memory: 80GB}}}\n"
-			    "  - {name: b, parent: a, namespaces: [kube-system, x, x]}\n",
+	torture(POLICY_HEAD
+		"mode: off\n"
+		"mode: warn\n"
+		"tenents: []\n"
+		"classes: {Foo: {parent: Bar}, other: {}}\n"
+		"tenants:\n"
+		"  - {name: a, parent: b, quota: {A10O: {gpus: 500m, memory: 80GB}}}\n"
+		"  - {name: b, parent: a, namespaces: [kube-system, x, x]}\n"
+		"  - {name: c, podLimit: 4, rules: {podLimit: warn, tidyDesk: warn}}\n"
+		"rules:\n"
+		"  privileged: {mode: warn, exemptServiceAccounts: [b, a/b, a/b]}\n"
+		"  hostPath: {mode: warn, allow: [/, /a, /./a, {readOnly: true}]}\n"
+		"  bypassLabels: {mode: warn, schedulerNames: [\"\"], images: []}\n"
+		"  requireGpuMemory: {mode: warn, resources: [{count: a, memory: []}]}\n",
 		GQ_EINVALID);
 }
 

@@ -38,6 +38,10 @@ static const struct policy_case cases[] = {
      .yaml = "tenants:\n"
 	     "  - {name: a, quota: {A100: 8}}\n",
      .problems = "p:4:29: quota: a single value where a map is expected; write {gpus: 8}\n"},
+    {.name = "quota is text",
+     .yaml = "tenants:\n"
+	     "  - {name: a, quota: {A100: eight}}\n",
+     .problems = "p:4:29: quota: a single value where a map is expected; write {gpus: 4}\n"},
     {.name = "quota is nothing",
      .yaml = "tenants:\n"
 	     "  - name: a\n"
@@ -78,19 +82,51 @@ static const struct policy_case cases[] = {
 		 "such as 4 or 0.5\n"
 		 "p:7:7: class \"a100\" has a quota in line 6 already, as \"A100\"; remove "
 		 "one of the two\n"},
-    {.name = "podLimit number",
+    {.name = "rules",
      .yaml = "tenants:\n"
-	     "  - {name: a, podLimit: 4}\n",
-     .problems = "p:4:25: podLimit: a number where a map is expected; write {key: value}, or "
-		 "\"key: value\" on lines further in\n"},
-    {.name = "podLimit empty",
+	     "  - name: a\n"
+	     "    rules:\n"
+	     "      priviledged: warn\n"
+	     "      hostPath: {mode: warn, allow: [/data]}\n"
+	     "      hostDevices: off\n"
+	     "      bypassLabels: [warn]\n"
+	     "      requireUserNamespace:\n"
+	     "      podLimit: 4\n",
+     .problems = "p:6:7: unknown key \"priviledged\"; did you mean \"privileged\"?\n"
+		 "p:7:17: hostPath: a tenant gives a mode alone; write hostPath: warn; keys "
+		 "stand in the policy's own \"rules\"\n"
+		 "p:8:20: hostDevices \"off\" is not one of enforce, warn, audit, disabled; did "
+		 "you mean \"disabled\"?\n"
+		 "p:9:21: bypassLabels: a list where a single value is expected; write one "
+		 "value\n"
+		 "p:10:7: requireUserNamespace: nothing where a single value is expected; write "
+		 "a value, or remove the key\n"
+		 "p:11:17: podLimit \"4\" is not one of enforce, warn, audit, disabled; write "
+		 "one of these words\n"},
+    {.name = "rules are a word",
      .yaml = "tenants:\n"
-	     "  - {name: a, podLimit: {}}\n",
-     .problems = "p:4:25: podLimit: key \"gpus\" is missing; write podLimit: {gpus: 4}\n"},
-    {.name = "podLimit mode",
+	     "  - {name: a, rules: warn}\n",
+     .problems = "p:4:22: rules: text where a map is expected; write {key: value}, or \"key: "
+		 "value\" on lines further in\n"},
+    {.name = "podLimit switched on without one",
      .yaml = "tenants:\n"
-	     "  - {name: a, podLimit: {mode: warn, gpus: 4}}\n",
-     .problems = "p:4:26: unknown key \"mode\"; known here: gpus\n"},
+	     "  - {name: a, rules: {podLimit: warn}}\n",
+     .problems = "p:4:33: podLimit: the policy's own \"rules\" do not say how many gpus; "
+		 "write podLimit: {mode: disabled, gpus: 4} there, or podLimit: {gpus: 4} "
+		 "outside the tenant's \"rules\"\n"},
+    {.name = "podLimit switched on where it is disabled without one",
+     .yaml = "tenants:\n"
+	     "  - {name: a, podLimit: {gpus: 4}, rules: {podLimit: enforce}}\n"
+	     "rules: {podLimit: disabled}\n",
+     .problems = "p:4:54: podLimit: the policy's own \"rules\" do not say how many gpus; "
+		 "write podLimit: {mode: disabled, gpus: 4} there, or podLimit: {gpus: 4} "
+		 "outside the tenant's \"rules\"\n"},
+    {.name = "podLimit switched on where it is wrong",
+     .yaml = "tenants:\n"
+	     "  - {name: a, rules: {podLimit: enforce}}\n"
+	     "rules: {podLimit: {mode: warn, gpus: x}}\n",
+     .problems = "p:5:38: gpus: \"x\" is not a plain decimal number; write how many GPUs, "
+		 "such as 4 or 0.5\n"},
     {.name = "selector empty",
      .yaml = "tenants:\n"
 	     "  - name: a\n"
@@ -445,6 +481,45 @@ static void grants(void **state)
 	gq_policy_unref(policy);
 }
 
+/* A tenant's word may be stricter than the rule's and less strict; children do not inherit it. */
+static void rules(void **state)
+{
+	struct gq_policy *p = policy_of(
+	    POLICY_HEAD
+	    "tenants:\n"
+	    "  - name: a\n"
+	    "    mode: audit\n"
+	    "    rules: {privileged: warn, requireUserNamespace: enforce, podLimit: audit,\n"
+	    "      hostDevices: disabled}\n"
+	    "  - {name: b, parent: a}\n"
+	    "  - {name: c, rules: {}}\n"
+	    "rules:\n"
+	    "  privileged: enforce\n"
+	    "  podLimit: {mode: disabled, classes: {A100: {gpus: 2}}}\n");
+	static const signed char words[GQ_RULES] = {
+	    [GQ_RULE_PRIVILEGED] = GQ_MODE_WARN,
+	    [GQ_RULE_RUNTIME_SOCKETS] = -1,
+	    [GQ_RULE_HOST_DEVICES] = GQ_MODE_DISABLED,
+	    [GQ_RULE_HOST_PATH] = -1,
+	    [GQ_RULE_GPU_WITHOUT_REQUEST] = -1,
+	    [GQ_RULE_BYPASS_LABELS] = -1,
+	    [GQ_RULE_POD_LIMIT] = GQ_MODE_AUDIT,
+	    [GQ_RULE_REQUIRE_GPU_MEMORY] = -1,
+	    [GQ_RULE_REQUIRE_USER_NAMESPACE] = GQ_MODE_ENFORCE,
+	    [GQ_RULE_REQUIRE_READINESS_PROBE] = -1,
+	};
+
+	(void)state;
+	for (int id = 0; id < GQ_RULES; id++) {
+		assert_int_equal(p->tenants[0].rule_modes[id], words[id]);
+		assert_int_equal(p->tenants[1].rule_modes[id], -1);
+		assert_int_equal(p->tenants[2].rule_modes[id], -1);
+	}
+	assert_int_equal(p->rules.by[GQ_RULE_PRIVILEGED].mode, GQ_MODE_ENFORCE);
+	assert_int_equal(p->rules.by[GQ_RULE_REQUIRE_USER_NAMESPACE].mode, GQ_MODE_DISABLED);
+	gq_policy_unref(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -452,6 +527,7 @@ int main(void)
 	    cmocka_unit_test(too_many_classes),
 	    cmocka_unit_test(too_many_tenants),
 	    cmocka_unit_test(grants),
+	    cmocka_unit_test(rules),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

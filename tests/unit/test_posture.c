@@ -130,7 +130,7 @@ static const struct {
     /* labels and annotations: these keys and no others */
     {META("'labels':{'x':'y','kai.scheduler/queue':'q','hami.io/webhook':'ignore',"
 	  "'kai.scheduler/queue2':'r'}"),
-     "label hami.io/webhook=ignore; label kai.scheduler/queue=q"},
+     "label hami.io/webhook=ignore"},
     {META("'annotations':{'nvidia.com/vgpu-mode':'mps','nvidia.com/use-gputype':'A100','nvidia.com/"
 	  "nouse-gputype':'H100','nvidia.com/use-gpuuuid':'GPU-1','nvidia.com/"
 	  "nouse-gpuuuid':'','hami.io/vgpu-node':'n','hami.io/webhook':'ignore'}"),
@@ -138,7 +138,9 @@ static const struct {
      "annotation nvidia.com/nouse-gpuuuid=; annotation nvidia.com/use-gputype=A100; "
      "annotation nvidia.com/use-gpuuuid=GPU-1; annotation nvidia.com/vgpu-mode=mps"},
     {META("'annotations':{'hami.io/vgpu-time':'1','hami.io/vgpu-devices-to-allocate':'a','hami.io/"
-	  "vgpu-devices-allocated':'b','hami.io/bind-time':'2','hami.io/bind-phase':'success'}"),
+	  "vgpu-devices-allocated':'b','hami.io/bind-time':'2','hami.io/bind-phase':'success',"
+	  "'hami.io/amd-devices-to-allocate':'','hami.io/amd-devices-allocated':'c'}"),
+     "annotation hami.io/amd-devices-allocated=c; annotation hami.io/amd-devices-to-allocate=; "
      "annotation hami.io/bind-phase=success; annotation hami.io/bind-time=2; "
      "annotation hami.io/vgpu-devices-allocated=b; "
      "annotation hami.io/vgpu-devices-to-allocate=a; annotation hami.io/vgpu-time=1"},

@@ -44,7 +44,27 @@ static void refusals_by_mode(void **state)
 	}
 }
 
-/* More of them than there is room for are lost, not written elsewhere; notes have a line each. */
+/* More of them than there is room for are lost, which is told; notes have a line each. */
+/* Nor does the language of a prefix differ from its sentence's; a long sentence is kept whole. */
+static void warning_in_chinese(void **state)
+{
+	struct gq_verdict verdict GQ_CLEANUP(gq_verdict_done) = GQ_VERDICT_INIT;
+
+	(void)state;
+	verdict.locale = GQ_LOCALE_ZH;
+	for (int i = 0; i < 2000; i++)
+		gq_buf_puts(&verdict.message, "长");
+	assert_false(gq_verdict_refuse(&verdict, GQ_MODE_WARN, GQ_REASON_UNLISTED));
+	assert_int_equal(verdict.n_warnings, 1);
+	assert_false(verdict.warnings_cut);
+	assert_ptr_equal(strstr(verdict.warnings[0].data, "在 enforce 模式下会被拒绝：长长"),
+			 verdict.warnings[0].data);
+	assert_int_equal(verdict.warnings[0].len,
+			 strlen("在 enforce 模式下会被拒绝：") + strlen("长") * 2000);
+	gq_verdict_unavailable(&verdict, GQ_REASON_WATCH_LAGS);
+	assert_non_null(strstr(verdict.message.data, "请几秒后重试"));
+}
+
 static void many_refusals(void **state)
 {
 	struct gq_verdict verdict GQ_CLEANUP(gq_verdict_done) = GQ_VERDICT_INIT;
@@ -55,6 +75,7 @@ static void many_refusals(void **state)
 		assert_false(gq_verdict_refuse(&verdict, GQ_MODE_WARN, GQ_REASON_UNLISTED));
 	}
 	assert_int_equal(verdict.n_warnings, GQ_WARNINGS_MAX);
+	assert_true(verdict.warnings_cut);
 	for (int i = 0; i < 2; i++) {
 		gq_buf_puts(&verdict.message, "a");
 		assert_false(gq_verdict_refuse(&verdict, GQ_MODE_AUDIT, GQ_REASON_UNLISTED));
@@ -67,6 +88,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(reasons_have_names),
 	    cmocka_unit_test(refusals_by_mode),
+	    cmocka_unit_test(warning_in_chinese),
 	    cmocka_unit_test(many_refusals),
 	};
 
