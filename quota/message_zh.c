@@ -45,25 +45,25 @@ const char *const gq_messages_zh[GQ_MSG_COUNT] = {
 	"租户 {tenant} 的配额为 {limit}，而此模板的每个 Pod 申请 {asks} 张，超出 {excess} 张，即"
 	"使其他 Pod 都不占用也无法通过。",
     [GQ_MSG_WORKLOAD_NEVER_PARENT] =
-	"租户 {tenant} 的配额为 {limit}（由其下所有租户共用，包括 {child}），而此模板的每个 Pod "
+	"租户 {tenant} 的配额为 {limit}（由其所有下级租户共用，包括 {child}），而此模板的每个 Pod "
 	"申请 {asks} 张，超出 {excess} 张，即使其他 Pod 都不占用也无法通过。",
     [GQ_MSG_WORKLOAD_NEVER_MEMORY] =
 	"租户 {tenant} 的配额为 {limit}，而此模板的每个 Pod 申请 {asks}，超出 {excess}，即使其他 "
 	"Pod 都不占用也无法通过。",
     [GQ_MSG_WORKLOAD_NEVER_MEMORY_PARENT] =
-	"租户 {tenant} 的配额为 {limit}（由其下所有租户共用，包括 {child}），而此模板的每个 Pod "
+	"租户 {tenant} 的配额为 {limit}（由其所有下级租户共用，包括 {child}），而此模板的每个 Pod "
 	"申请 {asks}，超出 {excess}，即使其他 Pod 都不占用也无法通过。",
     [GQ_MSG_WORKLOAD_SHORT] =
-	"租户 {tenant} 的配额为 {limit}，空闲 {free} 张；此 {kind} 需要 {needs} 张（{pods}），还缺 "
+	"租户 {tenant} 的配额为 {limit}，剩余 {free} 张；此 {kind} 需要 {needs} 张（{pods}），还缺 "
 	"{lacks} 张。",
     [GQ_MSG_WORKLOAD_SHORT_PARENT] =
-	"租户 {tenant} 的配额为 {limit}（由其下所有租户共用，包括 {child}），空闲 {free} 张；此 "
+	"租户 {tenant} 的配额为 {limit}（由其所有下级租户共用，包括 {child}），剩余 {free} 张；此 "
 	"{kind} 需要 {needs} 张（{pods}），还缺 {lacks} 张。",
     [GQ_MSG_WORKLOAD_SHORT_MEMORY] =
-	"租户 {tenant} 的配额为 {limit}，空闲 {free}；此 {kind} 需要 {needs}（{pods}），还缺 "
+	"租户 {tenant} 的配额为 {limit}，剩余 {free}；此 {kind} 需要 {needs}（{pods}），还缺 "
 	"{lacks}。",
     [GQ_MSG_WORKLOAD_SHORT_MEMORY_PARENT] =
-	"租户 {tenant} 的配额为 {limit}（由其下所有租户共用，包括 {child}），空闲 {free}；此 "
+	"租户 {tenant} 的配额为 {limit}（由其所有下级租户共用，包括 {child}），剩余 {free}；此 "
 	"{kind} 需要 {needs}（{pods}），还缺 {lacks}。",
     [GQ_MSG_WORKLOAD_FIT_PODS] =
 	"目前最多能容纳其 {count} 个 Pod，其余的在 GPU 释放前会被拒绝：请将 {field} 设为 {count}。",

@@ -3,7 +3,7 @@
 # life against a naive model, and one has a thread for everything.
 gq_unit_test(amount LINKS gq_quota)
 foreach(name binding book claims decision drift explain fit ledger locale makers rebuild reserve tenancy unseen unseen_room usage
-    verdict verify ledger_memory ledger_midway ledger_model ledger_stress)
+    verdict verify workload_decision ledger_memory ledger_midway ledger_model ledger_stress)
   gq_unit_test(${name} LINKS gq_quota SOURCES ledger_fixture.c)
 endforeach()
 target_sources(test_ledger_model PRIVATE naive_ledger.c)
