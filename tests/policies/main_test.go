@@ -5,6 +5,7 @@ package policies
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -131,7 +132,7 @@ func createNamespace(t *testing.T, name string, labels map[string]string) {
 // newPod reads a pod's spec as a user would write it; metadata may be part of it.
 func newPod(t *testing.T, text string) *corev1.Pod {
 	t.Helper()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod"}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "tried"}}
 	parse(t, text, &pod.Spec)
 	var more struct {
 		Metadata metav1.ObjectMeta `json:"metadata"`
@@ -265,4 +266,14 @@ func manifest(t *testing.T, text string) *unstructured.Unstructured {
 	ret := &unstructured.Unstructured{}
 	parse(t, text, &ret.Object)
 	return ret
+}
+
+// flow writes an object in one line of YAML.
+func flow(t *testing.T, object any) string {
+	t.Helper()
+	ret, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(ret)
 }
