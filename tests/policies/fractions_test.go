@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // list writes resources as "gpu=1 gpumem=8192", sorted, without the domain.
@@ -67,10 +68,12 @@ func TestFractionsHAMi(t *testing.T) {
 		// A fraction without memory is that much of the memory, too.
 		{"gpu: 0.5", "gpu=1 gpucores=50 gpumem-percentage=50"},
 		{"gpu: 0.125", "gpu=1 gpucores=13 gpumem-percentage=13"},
-		// HAMi's own words stay.
+		// HAMi's own words stay where they say something else.
 		{"gpu: 0.5, gpumem: 4096", "gpu=1 gpucores=50 gpumem=4096"},
-		{"gpu: 0.5, gpumem-percentage: 20", "gpu=1 gpucores=50 gpumem-percentage=20"},
-		{"gpu: 0.5, gpu-memory: 8Gi, gpucores: 30", "gpu=1 gpucores=30 gpumem=8192"},
+		{"gpu: 0.5, gpumem-percentage: 20", "gpu=1 gpucores=50 gpumem-percentage=50"},
+		{"gpu: 0.5, gpu-memory: 8Gi, gpucores: 30", "gpu=1 gpucores=50 gpumem=8192"},
+		{"gpu: 1, gpu-memory: 8Gi, gpumem: 4096", "gpu=1 gpumem=8192"},
+		{"gpu-memory: 8Gi, gpumem-percentage: 10, gpucores: 5", "gpu=1 gpucores=5 gpumem=8192"},
 		{"gpu: 1, gpumem: 8192, gpucores: 50", "gpu=1 gpucores=50 gpumem=8192"},
 		{"gpu: 2, gpumem-percentage: 30", "gpu=2 gpumem-percentage=30"},
 		{"gpumem: 4096", "gpumem=4096"},
@@ -86,8 +89,6 @@ func TestFractionsHAMi(t *testing.T) {
 		{"gpu: 1, gpu-memory: 8", "gpu=1 gpu-memory=8"},
 		{"gpu-memory: 1048575", "gpu-memory=1048575"},
 		{"gpu: 0, gpu-memory: 8Gi", "gpu=0 gpu-memory=8Gi"},
-		{"gpu: 1, gpu-memory: 8Gi, gpumem: 4096", "gpu=1 gpu-memory=8Gi gpumem=4096"},
-		{"gpu-memory: 8Gi, gpumem-percentage: 10", "gpu-memory=8Gi gpumem-percentage=10"},
 	} {
 		pod, err := try(t, namespace, newPod(t, "containers: ["+limits("main", tc.asks)+"]"))
 		if err != nil {
@@ -105,7 +106,7 @@ func TestFractionsHAMi(t *testing.T) {
 	}
 
 	for _, asks := range []string{"gpu: 1.5", "gpu: 1.5, gpu-memory: 8Gi", "gpu: 2500m, gpu-memory: 8Gi",
-		"gpu: -0.5", "gpu: -1, gpu-memory: 8Gi", "gpu: 0.5, gpu-memory: 8", "gpu: 0.5, gpu-memory: 8Gi, gpumem: 10",
+		"gpu: -0.5", "gpu: -1, gpu-memory: 8Gi", "gpu: 0.5, gpu-memory: 8",
 		"gpu: 0.5, gpu-memory: 1048576500m"} {
 		if pod, err := try(t, namespace, newPod(t, "containers: ["+limits("main", asks)+"]")); err == nil {
 			t.Errorf("%s is allowed as %s", asks, resourcesOf(t, pod.Spec.Containers[0]))
@@ -238,10 +239,9 @@ func TestFractionsKAI(t *testing.T) {
 		"containers: [" + limits("one", "gpu-memory: 8Gi") + ", " + limits("two", "gpu-memory: 4Gi") + "]",
 		"containers: [" + limits("one", "gpu: 0, gpu-memory: 8Gi") + "]",
 		"containers: [" + limits("one", "gpu-memory: 8") + "]",
-		"metadata: {annotations: {gpu-fraction: \"0.5\"}}\ncontainers: [" + limits("one", "gpu-memory: 8Gi") + "]",
 	} {
 		_, err := try(t, namespace, newPod(t, scheduler+spec))
-		wantRefused(t, err, "nvidia.com/gpu-memory of container one", "one container of a pod may ask")
+		wantRefused(t, err, "nvidia.com/gpu-memory of container one", "only one container of a pod may ask")
 	}
 	// A pod that KAI does not schedule would run without its GPU.
 	if _, err := try(t, namespace, newPod(t, "containers: ["+limits("main", "gpu: 0.5")+"]")); err == nil {
@@ -250,5 +250,106 @@ func TestFractionsKAI(t *testing.T) {
 	pod = mustTry(t, namespace, newPod(t, "containers: ["+limits("main", "gpu-memory: 8Gi")+"]"))
 	if resourcesOf(t, pod.Spec.Containers[0]) != "gpu-memory=8Gi" {
 		t.Errorf("a pod of the default scheduler is rewritten: %s", resourcesOf(t, pod.Spec.Containers[0]))
+	}
+}
+
+// apply applies a workload as a user does, again and again, and gives the containers of its template.
+func apply(t *testing.T, namespace, kind, fields, pod string) (containers []corev1.Container, annotations map[string]string) {
+	t.Helper()
+	apiVersion := map[string]string{"Deployment": "apps/v1", "StatefulSet": "apps/v1", "Job": "batch/v1",
+		"CronJob": "batch/v1", "PodTemplate": "v1"}[kind]
+	template := "{metadata: {labels: {a: b}}, spec: " + flow(t, newPod(t, pod).Spec) + "}"
+	text := fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata: {name: workload}\n%s\n", apiVersion, kind,
+		strings.ReplaceAll(fields, "TEMPLATE", template))
+	if out, err := kubectl(t, text, "apply", "-n", namespace, "-f", "-"); err != nil {
+		t.Fatalf("apply %s with %s: %s", kind, pod, out)
+	}
+	out, err := kubectl(t, "", "get", "-n", namespace, kind, "workload", "-o", "yaml")
+	if err != nil {
+		t.Fatal(out)
+	}
+	object := manifest(t, out)
+	path := map[string][]string{"PodTemplate": {"template"}, "CronJob": {"spec", "jobTemplate", "spec", "template"}}[kind]
+	if path == nil {
+		path = []string{"spec", "template"}
+	}
+	found, _, _ := unstructured.NestedMap(object.Object, path...)
+	var stored corev1.PodTemplateSpec
+	parse(t, flow(t, found), &stored)
+	return stored.Spec.Containers, stored.Annotations
+}
+
+var workloads = map[string]string{
+	"Deployment":  "spec: {replicas: 0, selector: {matchLabels: {a: b}}, template: TEMPLATE}",
+	"StatefulSet": "spec: {replicas: 0, serviceName: a, selector: {matchLabels: {a: b}}, template: TEMPLATE}",
+	"Job":         "spec: {suspend: true, template: TEMPLATE}",
+	"CronJob":     "spec: {suspend: true, schedule: '1 1 1 1 1', jobTemplate: {spec: {template: TEMPLATE}}}",
+	"PodTemplate": "template: TEMPLATE",
+}
+
+// A workload's template is refused like a pod, so it is rewritten like one, and stays so however often
+// it is applied and whatever it said before.
+func TestFractionsInTemplates(t *testing.T) {
+	namespace := newNamespace(t, nil)
+	inForce(t, "fractions-hami.yaml", hamiActs(t, namespace))
+	inForce(t, "fractions-kai.yaml", func() bool {
+		_, err := try(t, namespace, newPod(t, "schedulerName: kai-scheduler\ncontainers: ["+limits("main", "gpu: 0.5")+"]"))
+		return err == nil
+	})
+	for kind, fields := range workloads {
+		restart := "restartPolicy: Always\n"
+		if strings.HasSuffix(kind, "Job") {
+			restart = "restartPolicy: Never\n"
+		}
+		steps := []struct{ asks, want string }{
+			{"gpu: 0.5, gpu-memory: 8Gi", "gpu=1 gpucores=50 gpumem=8192"},
+			{"gpu: 0.5, gpu-memory: 8Gi", "gpu=1 gpucores=50 gpumem=8192"},
+			{"gpu: 0.25, gpu-memory: 4Gi", "gpu=1 gpucores=25 gpumem=4096"},
+		}
+		if kind == "Job" {
+			steps = steps[:2] // its template is for ever
+		}
+		for _, step := range steps {
+			containers, _ := apply(t, namespace, kind, fields, restart+"containers: [{name: idle, image: none}, "+limits("main", step.asks)+"]")
+			if have := list(containers[1].Resources.Limits); have != step.want {
+				t.Errorf("%s %s: have %s, want %s", kind, step.asks, have, step.want)
+			}
+		}
+		if out, err := kubectl(t, "", "delete", "-n", namespace, kind, "workload"); err != nil {
+			t.Fatal(out)
+		}
+	}
+	for _, asks := range []string{"gpu: 0.5=gpu=1 gpucores=50 gpumem-percentage=50", "gpu: 0.2=gpu=1 gpucores=20 gpumem-percentage=20",
+		"gpu: 0.2, gpu-memory: 1Gi=gpu=1 gpucores=20 gpumem=1024"} {
+		asks, want, _ := strings.Cut(asks, "=")
+		containers, _ := apply(t, namespace, "Deployment", workloads["Deployment"], "containers: ["+limits("main", asks)+"]")
+		if have := list(containers[0].Resources.Limits); have != want {
+			t.Errorf("a Deployment that says %s: have %s, want %s", asks, have, want)
+		}
+	}
+	for _, kind := range []string{"PodTemplate", "CronJob", "StatefulSet"} {
+		restart := map[string]string{"CronJob": "restartPolicy: Never\n"}[kind]
+		for _, step := range []struct{ asks, want string }{
+			{"gpu: 0.5", "gpu-fraction=0.5"}, {"gpu: 0.5", "gpu-fraction=0.5"}, {"gpu: 0.25", "gpu-fraction=0.25"},
+			{"gpu: 0.25, gpu-memory: 1Gi", "gpu-memory=1024"}, {"gpu: 2, gpu-memory: 1Gi", "gpu-fraction-num-devices=2 gpu-memory=1024"},
+			{"gpu-memory: 2Gi", "gpu-memory=2048"},
+		} {
+			containers, annotations := apply(t, namespace, kind, workloads[kind], restart+"schedulerName: kai-scheduler\n"+
+				"containers: ["+limits("main", step.asks)+"]")
+			delete(annotations, "gpu-fraction-container-name")
+			var have []string
+			for _, key := range slices.Sorted(maps.Keys(annotations)) {
+				have = append(have, key+"="+annotations[key])
+			}
+			if text := strings.Join(have, " "); text != step.want || len(containers[0].Resources.Limits) != 0 {
+				t.Errorf("%s for KAI, %s: have %s and %v, want %s", kind, step.asks, text, containers[0].Resources.Limits, step.want)
+			}
+		}
+	}
+	out, err := kubectl(t, `{"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "left"}, "template": {"spec":
+		{"schedulerName": "kai-scheduler", "containers": [`+flow(t, newPod(t, "containers: ["+limits("main", "gpu-memory: 8")+"]").Spec.Containers[0])+`]}}}`,
+		"apply", "-n", namespace, "-f", "-")
+	if err == nil || !strings.Contains(out, "container main could not be rewritten") {
+		t.Errorf("gpu-memory that is left in a template: %s", out)
 	}
 }
