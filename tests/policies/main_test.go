@@ -32,6 +32,9 @@ var (
 	cluster    *controlplane.ControlPlane
 	client     kubernetes.Interface // of an admin, of system:masters
 	repository string
+
+	webhookCA   *controlplane.CA
+	webhookPort int
 )
 
 // patience bounds how long anything may take that should take a moment.
@@ -42,6 +45,15 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 func run(m *testing.M) int {
 	var err error
 	if repository, err = filepath.Abs("../.."); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if webhookCA, err = controlplane.NewCA("gpuquota webhook"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	// The API server's connections are kept by address, so one serves every gpuquota of this package.
+	if webhookPort, err = controlplane.FreePort(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
