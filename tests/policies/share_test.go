@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -38,7 +39,7 @@ tenants:
   - name: sharing
     namespaces: [%s]
     quota:
-      A100: {gpus: 25}
+      A100: {gpus: 25, memory: 2000Gi}
 `, namespace))
 	inForce(t, "fractions-hami.yaml", hamiActs(t, namespace))
 	pods := client.CoreV1().Pods(namespace)
@@ -48,9 +49,13 @@ tenants:
 		t.Fatal(err)
 	}
 	p.waitUsage(t, "sharing", "0.5", 8192)
-	if out, err := p.run(t, cluster.Kubeconfig, "usage"); err != nil || !strings.Contains(out, "sharing") {
-		t.Errorf("gpuquota usage: %v %s", err, out)
-	}
+	eventually(t, "gpuquota usage shows half a GPU and 8Gi", func() error {
+		out, err := p.run(t, cluster.Kubeconfig, "usage")
+		if err == nil && (!strings.Contains(out, " 0.5 ") || !strings.Contains(out, "8Gi")) {
+			err = errors.New(out)
+		}
+		return err
+	})
 	if err := pods.Delete(t.Context(), half.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
