@@ -8,8 +8,10 @@ import (
 	"sync"
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -175,6 +177,27 @@ tenants:
 	if _, err := pods.Patch(t.Context(), "gpuquota-stand-in", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{}); err != nil {
 		t.Errorf("another label: %v", err)
 	}
+	// Somebody who may change registrations, and so could keep gpuquota from being asked.
+	grantRules(t, "registers", "policies-test-registers", rbacv1.PolicyRule{APIGroups: []string{"admissionregistration.k8s.io"},
+		Resources: []string{"validatingwebhookconfigurations"}, Verbs: []string{"*"}})
+	grant(t, "system:serviceaccount:cert-manager:cert-manager-cainjector", "policies-test-registers", "")
+	registering, _ := as(t, "registers")
+	all := registering.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	_, err = all.Patch(t.Context(), "gpuquota", types.MergePatchType, []byte(`{"webhooks":[]}`), metav1.PatchOptions{})
+	wantRefused(t, err, "validatingwebhookconfigurations gpuquota belongs to gpuquota: registers may not change it")
+	wantRefused(t, all.Delete(t.Context(), "gpuquota", metav1.DeleteOptions{}), "may not delete it")
+	wantRefused(t, all.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}), "may not delete it")
+	if _, err := all.Create(t.Context(), &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "another"}}, dry); err != nil {
+		t.Errorf("another registration: %v", err)
+	}
+	injector, _ := as(t, "system:serviceaccount:cert-manager:cert-manager-cainjector")
+	all = injector.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	if _, err := all.Patch(t.Context(), "gpuquota", types.MergePatchType, []byte(`{"metadata":{"annotations":{"a":"b"}}}`), metav1.PatchOptions{}); err != nil {
+		t.Errorf("cert-manager's injector: %v", err)
+	}
+	wantRefused(t, all.Delete(t.Context(), "gpuquota", metav1.DeleteOptions{}), "may not delete it")
+
 	// In another namespace the names are anybody's.
 	grant(t, tenant, "admin", namespace)
 	if _, err := tenantClient.CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{

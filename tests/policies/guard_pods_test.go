@@ -140,9 +140,9 @@ func TestGuardPods(t *testing.T) {
 			t.Errorf("%v for\n%s", err, spec)
 		}
 	}
-	// Every offence is told, not the first alone.
-	_, err := try(t, namespace, newPod(t, "volumes: [{name: host, hostPath: {path: /dev}}]\n"+
-		main("securityContext: {privileged: true}, "+seesAll)))
+	several := newPod(t, "volumes: [{name: host, hostPath: {path: /dev}}]\n"+
+		main("securityContext: {privileged: true}, "+seesAll))
+	_, err := try(t, namespace, several)
 	wantRefused(t, err, "container main is privileged")
 	if _, err := try(t, "kube-system", newPod(t, guarded[0].spec)); err != nil {
 		t.Errorf("in kube-system: %v", err)
@@ -174,6 +174,35 @@ func TestGuardPods(t *testing.T) {
 	bad.Spec.Containers[19].Env[1].Value = "all"
 	_, err = try(t, namespace, bad)
 	wantRefused(t, err, "container m19 sets")
+
+	// On the way to Deny: everything is told and nothing refused.
+	if out, err := kubectl(t, "", "patch", "validatingadmissionpolicybinding", "gpuquota-guard-pods", "--type=merge", "-p",
+		`{"spec":{"validationActions":["Warn","Audit"]}}`); err != nil {
+		t.Fatal(out)
+	}
+	warned, told := as(t, "warned", "system:masters")
+	eventually(t, "warnings in place of refusals", func() error {
+		told.take()
+		if _, err := warned.CoreV1().Pods(namespace).Create(t.Context(), several, dry); err != nil {
+			return err
+		}
+		text := strings.Join(told.take(), "\n")
+		for _, want := range []string{"container main is privileged", "volume host (/dev)", "NVIDIA_VISIBLE_DEVICES"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the warning lacks %q: %s", want, text)
+			}
+		}
+		return nil
+	})
+	if out, err := kubectl(t, "", "apply", "-f", policyFile("guard-pods.yaml")); err != nil {
+		t.Fatal(out)
+	}
+	eventually(t, "refusals again", func() error {
+		if _, err := try(t, namespace, several); err == nil {
+			return fmt.Errorf("allowed")
+		}
+		return nil
+	})
 }
 
 // A debug container is looked at, and what the pod had before is not.

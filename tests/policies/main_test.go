@@ -43,6 +43,7 @@ const patience = 30 * time.Second
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
+	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	var err error
 	if repository, err = filepath.Abs("../.."); err != nil {
 		fmt.Fprintln(os.Stderr, err)
