@@ -226,11 +226,16 @@ tenants:
 	_, err = impersonated.CoreV1().ConfigMaps(install.Namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "gpuquota-policy"}}, dry)
 	wantRefused(t, err, "configmaps gpuquota-policy belongs to gpuquota")
 
-	// The Deployment's controller does its work.
+	// The Deployment's controller does its work: it numbers what an administrator rolls out.
+	rolled, _ := as(t, clusterAdmin)
+	if _, err := rolled.AppsV1().Deployments(install.Namespace).Patch(t.Context(), "gpuquota", types.MergePatchType,
+		[]byte(`{"spec":{"template":{"metadata":{"annotations":{"rolled":"out"}}}}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	eventually(t, "the Deployment is rolled out anew", func() error {
 		deployment, err := client.AppsV1().Deployments(install.Namespace).Get(t.Context(), "gpuquota", metav1.GetOptions{})
-		if err == nil && deployment.Annotations["deployment.kubernetes.io/revision"] == "" {
-			err = fmt.Errorf("no revision: %v", deployment.Annotations)
+		if err == nil && deployment.Annotations["deployment.kubernetes.io/revision"] != "2" {
+			err = fmt.Errorf("the revision is not 2: %v", deployment.Annotations)
 		}
 		return err
 	})
