@@ -163,7 +163,7 @@ static void a_pod_that_could_never_fit(void **state)
 	judge(w, W(.resources = "'nvidia.com/gpu':'3'", .product = H100), NULL);
 	assert_denied(w, GQ_REASON_OVER_LIMIT,
 		      "Deployment web: team-a may hold 160Gi of H100 memory, and each pod of this "
-		      "template asks for 240Gi: 80Gi too much, whatever others hold.\n"
+		      "template asks for 244677Mi: 80837Mi too much, whatever others hold.\n"
 		      "It would fit with 2 GPUs, or on A100 (8 free): nodeSelector "
 		      "nvidia.com/gpu.product=NVIDIA-A100-SXM4-80GB.");
 	judge(w, W(.product = L40S), NULL);
@@ -217,7 +217,7 @@ static void parents_and_modes(void **state)
 		assert_int_equal(w->verdict.n_warnings, cases[i].warns);
 		if (cases[i].warns) {
 			(void)snprintf(whole, sizeof whole,
-				       "Deployment web: would be refused in enforce mode: %s",
+				       "Deployment web: Would be refused in mode enforce: %s",
 				       text);
 			assert_string_equal(warnings_of(w), whole);
 		} else {
@@ -290,7 +290,7 @@ static void what_is_said_of_a_pod_is_said_of_a_template(void **state)
 	    {TEAM_A "    quota: {A100: {gpus: 8}}\n",
 	     {.ns = "elsewhere"},
 	     GQ_REASON_UNASSIGNED,
-	     "Deployment web: The namespace elsewhere"},
+	     "Deployment web: Namespace elsewhere"},
 	    {TEAM_A "    quota: {A100: {gpus: 8}}\n",
 	     {.resources = "'deviceclass.resource.kubernetes.io/gpu.nvidia.com':'1'"},
 	     GQ_REASON_CLAIM,
@@ -324,9 +324,8 @@ static void two_tenants_want_the_namespace(void **state)
 
 static void exempt_namespaces_and_no_gpus(void **state)
 {
-	struct world *w =
-	    world_new(TEAM_A "    quota: {A100: {gpus: 1}}\nexemptNamespaces: [infra]\n"
-			     "rules: {privileged: enforce}\n");
+	struct world *w = world_new(TEAM_A "    quota: {A100: {gpus: 1}}\nexempt: {namespaces: [infra]}\n"
+					   "rules: {privileged: enforce}\n");
 
 	(void)state;
 	judge(w, W(.ns = "infra", .resources = "'nvidia.com/gpu':'9'"), NULL);
@@ -436,7 +435,7 @@ static void not_all_of_them_fit_now(void **state)
 	judge(w, W(.kind = GQ_WORKLOAD_STATEFUL_SET, .fields = "'replicas':4"), NULL);
 	assert_warned(w, "StatefulSet web: team-a may hold 8 A100 GPUs and has 3 free; this "
 			 "StatefulSet needs 4 (4 pods of 1): 1 too few.\n"
-			 "StatefulSet web: at most 3 of its pods fit now, and the others are "
+			 "StatefulSet web: At most 3 of its pods fit now, and the others are "
 			 "refused until GPUs come free: set spec.replicas to 3.");
 	judge(w,
 	      W(.fields = "'replicas':4,'strategy':{'type':'Recreate'}",
@@ -444,17 +443,17 @@ static void not_all_of_them_fit_now(void **state)
 	      NULL);
 	assert_warned(w, "Deployment web: team-a may hold 8 A100 GPUs and has 3 free; this "
 			 "Deployment needs 6 (4 pods of 1.5): 3 too few.\n"
-			 "Deployment web: at most 2 of its pods fit now, and the others are "
+			 "Deployment web: At most 2 of its pods fit now, and the others are "
 			 "refused until GPUs come free: set spec.replicas to 2.");
 	judge(w, W(.kind = GQ_WORKLOAD_JOB, .fields = "'parallelism':9,'completions':4"), NULL);
 	assert_warned(w, "Job web: team-a may hold 8 A100 GPUs and has 3 free; this Job needs 4 "
 			 "(4 pods of 1): 1 too few.\n"
-			 "Job web: at most 3 of its pods fit now, and the others are refused until "
+			 "Job web: At most 3 of its pods fit now, and the others are refused until "
 			 "GPUs come free: set spec.parallelism to 3.");
 	judge(w, W(.kind = GQ_WORKLOAD_CRON_JOB, .resources = "'nvidia.com/gpu':'4'"), NULL);
 	assert_warned(w, "CronJob web: team-a may hold 8 A100 GPUs and has 3 free; this CronJob "
 			 "needs 4 (1 pod of 4): 1 too few.\n"
-			 "CronJob web: none of its new pods fits now: they are refused until GPUs "
+			 "CronJob web: None of its new pods fits now: they are refused until GPUs "
 			 "come free.");
 	judge(w, W(.kind = GQ_WORKLOAD_JOB, .fields = "'parallelism':9,'suspend':true"), NULL);
 	assert_silent(w);
@@ -474,7 +473,7 @@ static void pods_with_those_that_roll(void **state)
 	judge(w, W(.fields = "'replicas':7"), NULL);
 	assert_warned(w, "Deployment web: team-a may hold 8 A100 GPUs and has 8 free; this "
 			 "Deployment needs 9 (7 pods of 1 and 2 more while it rolls): 1 too few.\n"
-			 "Deployment web: all its pods fit, but not those that it starts besides "
+			 "Deployment web: All its pods fit, but not those that it starts besides "
 			 "while it rolls: set maxSurge to 0 and maxUnavailable to 1.");
 	judge(w, W(.fields = "'replicas':8,'strategy':{'rollingUpdate':{'maxSurge':0}}"), NULL);
 	assert_silent(w);
@@ -482,7 +481,7 @@ static void pods_with_those_that_roll(void **state)
 	assert_warned(w,
 		      "Deployment web: team-a may hold 8 A100 GPUs and has 8 free; this "
 		      "Deployment needs 15 (12 pods of 1 and 3 more while it rolls): 7 too few.\n"
-		      "Deployment web: at most 8 of its pods fit now, and the others are "
+		      "Deployment web: At most 8 of its pods fit now, and the others are "
 		      "refused until GPUs come free: set spec.replicas to 8.");
 	world_free(w);
 }
@@ -503,7 +502,7 @@ static void every_limit_has_its_say(void **state)
 		      "ReplicaSet web: research may hold 3 GPUs of any model and has 3 free, "
 		      "with all its tenants, team-a among them; this ReplicaSet needs 4 (4 pods "
 		      "of 1): 1 too few.\n"
-		      "ReplicaSet web: at most 2 of its pods fit now, and the others are refused "
+		      "ReplicaSet web: At most 2 of its pods fit now, and the others are refused "
 		      "until GPUs come free: set spec.replicas to 2.");
 	world_free(w);
 }
@@ -538,13 +537,13 @@ static void as_many_as_there_are_nodes(void **state)
 	assert_warned(w,
 		      "DaemonSet web: team-a may hold 8 A100 GPUs and has 8 free; this DaemonSet "
 		      "needs 12 (3 pods of 4): 4 too few.\n"
-		      "DaemonSet web: its pods on some of the nodes are refused until GPUs come "
+		      "DaemonSet web: Its pods on some of the nodes are refused until GPUs come "
 		      "free: give its template a nodeSelector for fewer nodes.");
 	/* on both models: each limit counts its own nodes */
 	judge(w, W(.kind = GQ_WORKLOAD_DAEMON_SET, .product = ""), NULL);
 	assert_warned(w, "DaemonSet web: team-a may hold 1 H100 GPU and has 1 free; this DaemonSet "
 			 "needs 2 (2 pods of 1): 1 too few.\n"
-			 "DaemonSet web: its pods on some of the nodes are refused until GPUs come "
+			 "DaemonSet web: Its pods on some of the nodes are refused until GPUs come "
 			 "free: give its template a nodeSelector for fewer nodes.");
 	judge(w,
 	      W(.kind = GQ_WORKLOAD_DAEMON_SET, .resources = four,
@@ -664,7 +663,7 @@ static void more_pods_than_before(void **state)
 	static const char text[] =
 	    "Deployment web: team-a may hold 8 A100 GPUs and has 4 free; this Deployment needs 6 "
 	    "(6 more pods of 1): 2 too few.\n"
-	    "Deployment web: at most 8 of its pods fit now, and the others are refused until GPUs "
+	    "Deployment web: At most 8 of its pods fit now, and the others are refused until GPUs "
 	    "come free: set spec.replicas to 8.";
 
 	(void)state;
@@ -683,7 +682,7 @@ static void more_pods_than_before(void **state)
 	scale(w, W(.fields = "'replicas':4"), 5);
 	assert_warned(w, "Deployment web: team-a may hold 8 A100 GPUs and has 0 free; this "
 			 "Deployment needs 1 (1 more pod of 1): 1 too few.\n"
-			 "Deployment web: none of its new pods fits now: they are refused until "
+			 "Deployment web: None of its new pods fits now: they are refused until "
 			 "GPUs come free.");
 	world_free(w);
 }
@@ -756,8 +755,10 @@ static void hostile_numbers(void **state)
 
 static void no_opinion(void **state)
 {
-	struct world *w = world_new(TEAM_A "    quota: {A100: {gpus: 8}}\n");
-	struct world *unready = world_bare(TEAM_A "    quota: {A100: {gpus: 8}}\n");
+	static const char policy[] =
+	    TEAM_A "    namespaceSelector: {matchLabels: {a: b}}\n    quota: {A100: {gpus: 8}}\n";
+	struct world *w = world_new(policy);
+	struct world *unready = world_bare(policy);
 
 	(void)state;
 	assert_int_equal(judge_at(w, W(.ns = "a-train"), NULL, w->now_ns), GQ_VERDICT_UNAVAILABLE);
