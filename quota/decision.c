@@ -475,6 +475,7 @@ int gq_decide_ephemeral(struct gq_ledger *ledger, const struct gq_create *create
 	    .snapshot = view.snapshot,
 	    .pod = create->pod,
 	    .posture = create->posture,
+	    .reads = create->reads,
 	    .ephemeral_only = true,
 	    .had = had,
 	    .n_had = n_had,

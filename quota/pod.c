@@ -53,7 +53,7 @@ static const struct gq_json_keep keep_spec[] = {{"nodeName", NULL},
 						{"resourceClaims", keep_claim},
 						GQ_JSON_KEEP_END};
 static const struct gq_json_keep keep_condition[] = {
-    {"type", NULL}, {"status", NULL}, GQ_JSON_KEEP_END};
+    GQ_JSON_KEEP_ONLY("type", "Ready"), {"status", NULL}, GQ_JSON_KEEP_END};
 static const struct gq_json_keep keep_status[] = {
     {"phase", NULL}, {"conditions", keep_condition}, GQ_JSON_KEEP_END};
 const struct gq_json_keep gq_pod_keep[] = {

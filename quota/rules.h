@@ -53,7 +53,8 @@ bool gq_rules_verdict(const struct gq_ruled *ruled, struct gq_verdict *verdict);
 /* Append CEL expressions, of which pod is one that gives a Pod or a PodTemplateSpec.
  * match_condition: true for each pod without a GPU of which a rule could find something in the pod
  * itself; requireUserNamespace, which is about every pod, is left out.
- * reference_condition: true for each that has volumes by claims, which have to be read first. */
+ * reference_condition: true for each that has volumes by claims, or its environment from
+ * ConfigMaps, which have to be read first. */
 int gq_rules_print_match_condition(struct gq_buf *out, const char *pod);
 int gq_rules_print_reference_condition(struct gq_buf *out, const char *pod);
 

@@ -26,6 +26,8 @@ static unsigned concern_of_container(const struct gq_posture *posture,
 	}
 	if (c->n_env_froms)
 		concern |= bit(GQ_RULE_GPU_WITHOUT_REQUEST);
+	if (c->n_env_maps)
+		concern |= bit(GQ_RULE_GPU_WITHOUT_REQUEST) | bit(GQ_RULE_BYPASS_LABELS);
 	return concern;
 }
 
@@ -141,8 +143,9 @@ int gq_rules_print_match_condition(struct gq_buf *out, const char *pod)
 int gq_rules_print_reference_condition(struct gq_buf *out, const char *pod)
 {
 	print(out,
-	      "has($P.spec.volumes) && $P.spec.volumes.exists(v, "
-	      "has(v.persistentVolumeClaim) || has(v.ephemeral))",
+	      "((has($P.spec.volumes) && $P.spec.volumes.exists(v, "
+	      "has(v.persistentVolumeClaim) || has(v.ephemeral))) || " EVERY_CONTAINER
+	      ".exists(c, has(c.envFrom) && c.envFrom.exists(f, has(f.configMapRef))))",
 	      pod);
 	return out->code;
 }

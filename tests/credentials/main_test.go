@@ -48,7 +48,7 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	// They wait most of the time, for tokens that end.
-	if err := flag.Set("test.parallel", "8"); err != nil {
+	if err := flag.Set("test.parallel", "3"); err != nil {
 		return 1, err
 	}
 	if webhookCA, err = controlplane.NewCA("gpuquota webhook"); err != nil {

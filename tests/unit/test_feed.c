@@ -163,7 +163,7 @@ static void pods_beyond_us(void **state)
 	     "{'nodeSelectorTerms':[{'matchExpressions':[{'key':'k','operator':'Near','values':"
 	     "['x']}]}]}}}",
 	     "", ""},
-	    {"", "", "'conditions':[%]", "{'type':'example.com/x','status':'True'}"},
+	    {"", "", "'conditions':[%]", "{'type':'Ready','status':'True'}"},
 	    {"", "", "'phase':'Running','conditions':{'Ready':'True'}", ""},
 	};
 

@@ -294,17 +294,19 @@ static void readiness(void **state)
 	}
 }
 
-/* Of conditions there are many, and they are long. */
+/* Of conditions there are many, they are long, and each event of a pod has them. */
 static void little_is_kept_of_conditions(void **state)
 {
-	char *json = json_of(
-	    "{'metadata':{'name':'p'},'status':{'phase':'Running','conditions':[{'type':'Ready',"
-	    "'status':'False','lastProbeTime':null,'lastTransitionTime':'2026-11-30T08:41:50Z',"
-	    "'reason':'ContainersNotReady','message':'containers with unready status: [c]',"
-	    "'observedGeneration':1}],'containerStatuses':[{'ready':false}]}}");
+	char *json =
+	    json_of("{'metadata':{'name':'p'},'status':{'phase':'Running','conditions':["
+		    "{'type':'ContainersReady','status':'False'},{'status':'False','type':'Ready','"
+		    "lastProbeTime':null,'lastTransitionTime':'2026-11-30T08:41:50Z',"
+		    "'reason':'ContainersNotReady','message':'containers with unready status: [c]',"
+		    "'observedGeneration':1},{'type':'Initialized','status':'True'}],'"
+		    "containerStatuses':[{'ready':false}]}}");
 	char *kept =
-	    json_of("{'metadata':{'name':'p'},'status':{'phase':'Running','conditions':[{'type':"
-		    "'Ready','status':'False'}]}}");
+	    json_of("{'metadata':{'name':'p'},'status':{'phase':'Running','conditions':[{'status':"
+		    "'False','type':'Ready'}]}}");
 	struct gq_buf out GQ_BUF_CLEANUP = GQ_BUF_INIT(4096);
 
 	(void)state;
