@@ -59,16 +59,16 @@ const char *const gq_messages_en[GQ_MSG_COUNT] = {
 	"{tenant} may hold {limit} and has {free} free, with all its tenants, {child} among them; "
 	"this {kind} needs {needs} ({pods}): {lacks} too little.",
     [GQ_MSG_WORKLOAD_FIT_PODS] =
-	"at most {count} of its pods fit now, and the others are refused until GPUs come free: "
+	"At most {count} of its pods fit now, and the others are refused until GPUs come free: "
 	"set {field} to {count}.",
     [GQ_MSG_WORKLOAD_FIT_SURGE] =
-	"all its pods fit, but not those that it starts besides while it rolls: set maxSurge to 0 "
+	"All its pods fit, but not those that it starts besides while it rolls: set maxSurge to 0 "
 	"and maxUnavailable to 1.",
     [GQ_MSG_WORKLOAD_FIT_NODES] =
-	"its pods on some of the nodes are refused until GPUs come free: give its template a "
+	"Its pods on some of the nodes are refused until GPUs come free: give its template a "
 	"nodeSelector for fewer nodes.",
     [GQ_MSG_WORKLOAD_FIT_NONE] =
-	"none of its new pods fits now: they are refused until GPUs come free.",
+	"None of its new pods fits now: they are refused until GPUs come free.",
     [GQ_MSG_UNLISTED] =
 	"{tenant} has no quota for GPUs of class {class}, only for {listed}: choose one of "
 	"those with a nodeSelector, or ask who runs the cluster for a quota of {class}.",

@@ -124,8 +124,10 @@ static void add_warning(struct gq_verdict *verdict, bool refused)
 		gq_message_print(warning, verdict->locale, GQ_MSG_WARNING_PREFIX, NULL, 0);
 	if (gq_buf_append(warning, text->data ? text->data : "", text->len) == 0)
 		verdict->n_warnings++;
-	else
+	else {
+		gq_buf_done(warning);
 		verdict->warnings_cut = true;
+	}
 }
 
 bool gq_verdict_refuse(struct gq_verdict *verdict, enum gq_mode mode, enum gq_reason reason)
@@ -149,7 +151,10 @@ bool gq_verdict_refuse(struct gq_verdict *verdict, enum gq_mode mode, enum gq_re
 
 void gq_verdict_warn(struct gq_verdict *verdict, enum gq_reason reason)
 {
-	add_warning(verdict, false);
+	if (verdict->message.len)
+		add_warning(verdict, false);
+	else /* there was no memory for it */
+		verdict->warnings_cut = true;
 	verdict->reason = reason;
 	gq_buf_reset(&verdict->message);
 }

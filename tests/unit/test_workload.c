@@ -6,6 +6,7 @@
 #include <cmocka.h>
 #include <stdbool.h>
 
+#include "fail_alloc.h"
 #include "workload_testing.h"
 
 #define POD                                                                                        \
@@ -301,6 +302,33 @@ static void malformed(void **state)
 	}
 }
 
+static void too_little_memory_is_an_answer(void **state)
+{
+	static const char json[] =
+	    "{\"metadata\":{\"name\":\"web\"},\"spec\":{\"replicas\":2,\"template\":{\"spec\":{"
+	    "\"containers\":[{\"name\":\"main\",\"resources\":{\"limits\":{\"nvidia.com/gpu\":"
+	    "\"1\"}}}]}}}}";
+	bool failed = true;
+
+	(void)state;
+	for (long nth = 0; failed; nth++) {
+		struct json_object *root GQ_CLEANUP(gq_cleanup_json) = NULL;
+		struct gq_workload w = {0};
+		struct gq_err err = {0};
+		assert_int_equal(gq_field_parse(json, strlen(json), &root, NULL), 0);
+		fail_alloc(nth);
+		int code = gq_workload_decode_tree(GQ_WORKLOAD_DEPLOYMENT, root, "ns", &w, &err);
+		failed = fail_alloc_done();
+		assert_int_equal(code, failed ? GQ_ENOMEM : 0);
+		assert_int_equal(err.code, code);
+		if (failed)
+			assert_string_equal(err.msg, "out of memory");
+		assert_int_equal(w.pod == NULL, failed);
+		assert_true(failed || nth > 3);
+		gq_workload_done(&w);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -313,6 +341,7 @@ int main(void)
 	    cmocka_unit_test(what_is_left_out),
 	    cmocka_unit_test(a_change_of_the_template),
 	    cmocka_unit_test(malformed),
+	    cmocka_unit_test(too_little_memory_is_an_answer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,19 @@
 #include "quota/workload.h"
 #include "quota_testing.h"
 
+/* The linker sends strdup() here, and its malloc() to fail_alloc.c. */
+char *__wrap_strdup(const char *text);
+
+char *__wrap_strdup(const char *text)
+{
+	size_t size = strlen(text) + 1;
+	char *copy = malloc(size);
+
+	if (copy)
+		memcpy(copy, text, size);
+	return copy;
+}
+
 /* json: single quotes. */
 static inline int workload_read(enum gq_workload_kind kind, const char *single_quoted,
 				struct gq_workload *ret_workload, struct gq_err *err)
