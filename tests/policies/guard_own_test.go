@@ -198,6 +198,14 @@ tenants:
 	}
 	wantRefused(t, all.Delete(t.Context(), "gpuquota", metav1.DeleteOptions{}), "may not delete it")
 
+	grant(t, "system:serviceaccount:cert-manager:cert-manager", "admin", install.Namespace)
+	certifying, _ := as(t, "system:serviceaccount:cert-manager:cert-manager")
+	if _, err := certifying.CoreV1().Secrets(install.Namespace).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "gpuquota-tls"}}, dry); err != nil {
+		t.Errorf("cert-manager: %v", err)
+	}
+	_, err = certifying.CoreV1().ConfigMaps(install.Namespace).Patch(t.Context(), "gpuquota-policy", types.MergePatchType, []byte(`{"data":null}`), metav1.PatchOptions{})
+	wantRefused(t, err, "configmaps gpuquota-policy belongs to gpuquota")
+
 	// In another namespace the names are anybody's.
 	grant(t, tenant, "admin", namespace)
 	if _, err := tenantClient.CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{

@@ -82,6 +82,7 @@ var guarded = []struct{ spec, says string }{
 	{main(seesAll + ", resources: {limits: {nvidia.com/gpu: 0}}"), "write resources.limits"},
 	{main(seesAll + ", resources: {limits: {nvidia.com/hostdev: 1}}"), "write resources.limits"},
 	{"metadata: {annotations: {gpu-fraction: \"0.5\"}}\n" + main(seesAll), "write resources.limits"},
+	{"schedulerName: kai-scheduler\nmetadata: {annotations: {gpu-fraction: \"0.5\"}}\n" + main(seesAll), "write resources.limits"},
 	// A GPU of the neighbour is not one's own.
 	{"containers: [" + limits("one", "gpu: 1") + ", {name: two, image: none, " + seesAll + "}]", "container two sets"},
 }
