@@ -88,7 +88,7 @@
 	X(RULE_ENV_DEVICES, "container name value")                                                \
 	X(RULE_ENV_REFERENCE, "container name from")                                               \
 	X(RULE_ENV_CAPABILITIES, "container name runtime")                                         \
-	X(RULE_ENV_FROM, "container prefix source")                                                \
+	X(RULE_ENV_FROM, "container prefix source name")                                           \
 	X(RULE_SCHEDULER, "scheduler")                                                             \
 	X(RULE_ANNOTATION, "name")                                                                 \
 	X(RULE_NODE_NAME, "node")                                                                  \

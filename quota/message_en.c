@@ -132,7 +132,7 @@ const char *const gq_messages_en[GQ_MSG_COUNT] = {
 	"{container} sets {name} under runtimeClassName {runtime} and asks for no GPU: remove the "
 	"variable, or ask for GPUs in resources.limits (nvidia.com/gpu: 1).",
     [GQ_MSG_RULE_ENV_FROM] = "{container} takes variables from {source} with the prefix {prefix}, "
-			     "which can make up NVIDIA_VISIBLE_DEVICES or one like it: choose "
+			     "which can make up {name}: choose "
 			     "another prefix, or write the variables one by one.",
     [GQ_MSG_RULE_SCHEDULER] =
 	"The pod has schedulerName: {scheduler}, which gives out GPUs, and asks for none: remove "

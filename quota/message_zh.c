@@ -133,7 +133,7 @@ const char *const gq_messages_zh[GQ_MSG_COUNT] = {
 	"{container} 在 runtimeClassName {runtime} 下设置了 {name}，却没有申请 "
 	"GPU：请去掉这个环境变量，或在 resources.limits 中申请 GPU（nvidia.com/gpu: 1）。",
     [GQ_MSG_RULE_ENV_FROM] = "{container} 以前缀 {prefix} 从 {source} 引入环境变量，可能拼出 "
-			     "NVIDIA_VISIBLE_DEVICES 之类的变量：请换用其他前缀，或逐个写明变量。",
+			     "{name}：请换用其他前缀，或逐个写明变量。",
     [GQ_MSG_RULE_SCHEDULER] = "Pod 设置了负责分配 GPU 的 schedulerName: {scheduler}，却没有申请 "
 			      "GPU：请去掉 schedulerName，或在 resources.limits 中申请 GPU。",
     [GQ_MSG_RULE_ANNOTATION] = "Pod 带有用于分配 GPU 的注解 {name}，却没有申请 "

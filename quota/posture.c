@@ -129,12 +129,17 @@ static enum gq_gpu_env find_env(const char *name)
 	return (enum gq_gpu_env)env;
 }
 
-static bool begins_env(const char *prefix)
+bool gq_gpu_env_begins(enum gq_gpu_env env, const char *prefix)
 {
 	size_t len = strlen(prefix);
 
-	for (size_t i = 0; len && i < GQ_ENVS; i++)
-		if (strncmp(prefix, env_names[i], len) == 0 && env_names[i][len])
+	return len && strncmp(prefix, env_names[env], len) == 0 && env_names[env][len];
+}
+
+static bool begins_env(const char *prefix)
+{
+	for (int env = 0; env < GQ_ENVS; env++)
+		if (gq_gpu_env_begins((enum gq_gpu_env)env, prefix))
 			return true;
 	return false;
 }
@@ -332,6 +337,16 @@ static int asks_for_some(struct build *b, const struct gq_field *map, const char
 	return 0;
 }
 
+/* Those of HAMi that say how much of a GPU are none: a kubelet passes over a name that its node
+ * does not have, so that a pod which chooses its node can ask for one and get no GPU by it. */
+static bool is_of_plugin(const char *name, enum gq_gpu_meaning meaning)
+{
+	static const char domain[] = "nvidia.com/";
+
+	return strncmp(name, domain, sizeof domain - 1) == 0 &&
+	       (meaning == GQ_GPU_COUNT || meaning == GQ_GPU_NOT_SUPPORTED);
+}
+
 /* Names with a '/' in map that ask for some of it, of those that are not in `seen` already; fills
  * names, or only counts when that is NULL. */
 static int each_resource(struct build *b, const struct gq_field *map, const struct gq_field *seen,
@@ -360,7 +375,9 @@ static int each_resource(struct build *b, const struct gq_field *map, const stru
 				return code;
 		}
 		c->n_resources++;
-		c->has_gpu |= gq_gpu_resource_meaning(name, NULL) != GQ_GPU_NONE;
+		enum gq_gpu_meaning meaning = gq_gpu_resource_meaning(name, NULL);
+		c->has_gpu |= meaning != GQ_GPU_NONE;
+		c->has_plugin_gpu |= is_of_plugin(name, meaning);
 	}
 	return 0;
 }

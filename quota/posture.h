@@ -27,6 +27,8 @@ enum gq_gpu_env {
 	GQ_ENVS,
 };
 const char *gq_gpu_env_name(enum gq_gpu_env env);
+/* Whether a prefix of envFrom and a key can make up its name. */
+bool gq_gpu_env_begins(enum gq_gpu_env env, const char *prefix);
 
 struct gq_env {
 	enum gq_gpu_env env;
@@ -75,6 +77,8 @@ struct gq_posture_container {
 	bool sys_admin, sys_ptrace; /* capabilities.add, ALL included */
 	bool probed;                /* has a readiness or startup probe */
 	bool has_gpu;               /* asks for a GPU by a name of gpu_names.h or by a claim */
+	/* Among these one of NVIDIA's device plugin, which sets NVIDIA_VISIBLE_DEVICES. */
+	bool has_plugin_gpu;
 	const struct gq_env *envs;
 	size_t n_envs;
 	const struct gq_env_from *env_froms;

@@ -15,9 +15,9 @@ static const struct {
 	bool of_running; /* holds for ephemeral containers of a pod that runs, too */
 } rules[GQ_RULES] = {
     [GQ_RULE_PRIVILEGED] = {gq_rule_privileged, GQ_REASON_PRIVILEGED, true},
-    [GQ_RULE_RUNTIME_SOCKETS] = {gq_rule_runtime_sockets, GQ_REASON_RUNTIME_SOCKETS, false},
-    [GQ_RULE_HOST_DEVICES] = {gq_rule_host_devices, GQ_REASON_HOST_DEVICES, false},
-    [GQ_RULE_HOST_PATH] = {gq_rule_host_path, GQ_REASON_HOST_PATH, false},
+    [GQ_RULE_RUNTIME_SOCKETS] = {gq_rule_runtime_sockets, GQ_REASON_RUNTIME_SOCKETS, true},
+    [GQ_RULE_HOST_DEVICES] = {gq_rule_host_devices, GQ_REASON_HOST_DEVICES, true},
+    [GQ_RULE_HOST_PATH] = {gq_rule_host_path, GQ_REASON_HOST_PATH, true},
     [GQ_RULE_GPU_WITHOUT_REQUEST] = {gq_rule_gpu_without_request, GQ_REASON_GPU_WITHOUT_REQUEST,
 				     true},
     [GQ_RULE_BYPASS_LABELS] = {gq_rule_bypass_labels, GQ_REASON_BYPASS_LABELS, true},
@@ -69,6 +69,22 @@ bool gq_ruled_container(const struct gq_ruled *ruled, const struct gq_posture_co
 		if (strcmp(ruled->had[i], container->name) == 0)
 			return false;
 	return true;
+}
+
+bool gq_ruled_volume(const struct gq_ruled *ruled, const struct gq_posture_volume *volume)
+{
+	const struct gq_posture *posture = ruled->posture;
+
+	if (!ruled->ephemeral_only)
+		return true;
+	for (size_t i = 0; i < posture->n_containers; i++) {
+		const struct gq_posture_container *container = &posture->containers[i];
+		for (size_t m = 0; m < container->n_mounts; m++)
+			if (strcmp(container->mounts[m].volume, volume->name) == 0 &&
+			    gq_ruled_container(ruled, container))
+				return true;
+	}
+	return false;
 }
 
 static enum gq_mode mode_of(const struct gq_ruled *ruled, int id)

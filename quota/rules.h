@@ -21,8 +21,8 @@ struct gq_ruled {
 	const struct gq_parts *parts; /* what the pod is charged on each class; NULL: not known */
 	const char *owner_kind; /* of a template, its workload's kind; NULL: the pod's owner's */
 	struct gq_reads *reads; /* for claims of volumes; NULL: none can be read */
-	/* Only the ephemeral containers that are not in `had` (names), on behalf of a pod that runs
-	 * already. */
+	/* Only the ephemeral containers that are not in `had` (names) and what these mount, on
+	 * behalf of a pod that runs already. */
 	bool ephemeral_only;
 	const char *const *had;
 	size_t n_had;

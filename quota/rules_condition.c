@@ -11,6 +11,20 @@ static unsigned bit(enum gq_rule_id id)
 	return 1u << id;
 }
 
+static bool is_switch(enum gq_gpu_env env)
+{
+	return env == GQ_ENV_DISABLE_CONTROL || env == GQ_ENV_CORE_POLICY;
+}
+
+static bool says_something(const struct gq_env *env)
+{
+	if (!env->value)
+		return true;
+	return env->value[0] &&
+	       (env->env != GQ_ENV_VISIBLE_DEVICES ||
+		(strcmp(env->value, "void") != 0 && strcmp(env->value, "none") != 0));
+}
+
 static unsigned concern_of_container(const struct gq_posture *posture,
 				     const struct gq_posture_container *c)
 {
@@ -19,13 +33,12 @@ static unsigned concern_of_container(const struct gq_posture *posture,
 	if (c->privileged || c->host_process || c->unmasked_proc ||
 	    (posture->host_pid && (c->sys_admin || c->sys_ptrace)))
 		concern |= bit(GQ_RULE_PRIVILEGED);
-	for (size_t i = 0; i < c->n_envs; i++) {
-		bool devices = c->envs[i].env == GQ_ENV_VISIBLE_DEVICES ||
-			       c->envs[i].env == GQ_ENV_DRIVER_CAPABILITIES;
-		concern |= bit(devices ? GQ_RULE_GPU_WITHOUT_REQUEST : GQ_RULE_BYPASS_LABELS);
-	}
+	for (size_t i = 0; i < c->n_envs; i++)
+		if (says_something(&c->envs[i]))
+			concern |= bit(is_switch(c->envs[i].env) ? GQ_RULE_BYPASS_LABELS
+								 : GQ_RULE_GPU_WITHOUT_REQUEST);
 	if (c->n_env_froms)
-		concern |= bit(GQ_RULE_GPU_WITHOUT_REQUEST);
+		concern |= bit(GQ_RULE_GPU_WITHOUT_REQUEST) | bit(GQ_RULE_BYPASS_LABELS);
 	if (c->n_env_maps)
 		concern |= bit(GQ_RULE_GPU_WITHOUT_REQUEST) | bit(GQ_RULE_BYPASS_LABELS);
 	return concern;
@@ -117,10 +130,12 @@ int gq_rules_print_match_condition(struct gq_buf *out, const char *pod)
 	/* gpuWithoutRequest and bypassLabels: the environment */
 	print(out, EVERY_CONTAINER ".exists(c, (has(c.env) && c.env.exists(e, e.name in [", pod);
 	print_env_names(out);
-	gq_buf_puts(out, "] && (has(e.valueFrom) || "
-			 "(has(e.value) && !(e.value in ['', 'void', 'none']))))) || "
-			 "(has(c.envFrom) && c.envFrom.exists(f, has(f.prefix) && "
-			 "f.prefix != '' && [");
+	gq_buf_printf(out,
+		      "] && (has(e.valueFrom) || (has(e.value) && e.value != '' && "
+		      "!(e.name == '%s' && e.value in ['void', 'none']))))) || "
+		      "(has(c.envFrom) && c.envFrom.exists(f, has(f.prefix) && "
+		      "f.prefix != '' && [",
+		      gq_gpu_env_name(GQ_ENV_VISIBLE_DEVICES));
 	print_env_names(out);
 	gq_buf_puts(out, "].exists(n, n.startsWith(f.prefix))))) || ");
 	/* gpuWithoutRequest: scheduling */

@@ -39,7 +39,7 @@ static void check_visible(const struct gq_posture *posture, const char *containe
 		else if (!is_one_of(env->value, no_devices, COUNT(no_devices)))
 			GQ_FOUND(found, GQ_MSG_RULE_ENV_DEVICES, {"container", container},
 				 {"name", name}, {"value", env->value});
-	} else if (env->env == GQ_ENV_DRIVER_CAPABILITIES &&
+	} else if (env->env == GQ_ENV_DRIVER_CAPABILITIES && (!env->value || env->value[0]) &&
 		   strncmp(posture->runtime_class, "nvidia", 6) == 0) {
 		GQ_FOUND(found, GQ_MSG_RULE_ENV_CAPABILITIES, {"container", container},
 			 {"name", name}, {"runtime", posture->runtime_class});
@@ -58,6 +58,22 @@ static void check_pod_without_gpu(const struct gq_ruled *ruled, struct gq_found 
 	if (ruled->pod->node_name[0] &&
 	    gq_node_snapshot_has_gpu(ruled->snapshot, ruled->pod->node_name))
 		GQ_FOUND(found, GQ_MSG_RULE_NODE_NAME, {"node", ruled->pod->node_name});
+}
+
+/* Variables that envFrom may set, of which one is a or b. */
+static void check_env_froms(const struct gq_posture_container *container, enum gq_gpu_env a,
+			    enum gq_gpu_env b, struct gq_found *found)
+{
+	struct gq_container_path path = gq_container_path(container);
+
+	for (size_t i = 0; i < container->n_env_froms; i++) {
+		const struct gq_env_from *from = &container->env_froms[i];
+		bool first = gq_gpu_env_begins(a, from->prefix);
+		if (first || gq_gpu_env_begins(b, from->prefix))
+			GQ_FOUND(found, GQ_MSG_RULE_ENV_FROM, {"container", path.text},
+				 {"prefix", from->prefix}, {"source", from->source},
+				 {"name", gq_gpu_env_name(first ? a : b)});
+	}
 }
 
 /* Calls check for each variable of a ConfigMap that the container takes its environment from. */
@@ -97,10 +113,7 @@ static enum gq_rules_answer check_environment(const struct gq_ruled *ruled,
 
 	for (size_t e = 0; e < container->n_envs; e++)
 		check_visible(ruled->posture, path.text, &container->envs[e], found);
-	for (size_t e = 0; e < container->n_env_froms; e++)
-		GQ_FOUND(found, GQ_MSG_RULE_ENV_FROM, {"container", path.text},
-			 {"prefix", container->env_froms[e].prefix},
-			 {"source", container->env_froms[e].source});
+	check_env_froms(container, GQ_ENV_VISIBLE_DEVICES, GQ_ENV_DRIVER_CAPABILITIES, found);
 	return each_env_map(ruled, container, found, check_visible);
 }
 
@@ -114,7 +127,7 @@ enum gq_rules_answer gq_rule_gpu_without_request(const struct gq_ruled *ruled,
 
 	for (size_t i = 0; i < posture->n_containers; i++) {
 		const struct gq_posture_container *container = &posture->containers[i];
-		if (container->has_gpu || asks_by_annotation(ruled->pod) ||
+		if (container->has_plugin_gpu || asks_by_annotation(ruled->pod) ||
 		    !gq_ruled_container(ruled, container))
 			continue;
 		enum gq_rules_answer one = check_environment(ruled, container, found);
@@ -160,6 +173,7 @@ static enum gq_rules_answer check_switches(const struct gq_ruled *ruled,
 
 	for (size_t e = 0; e < container->n_envs; e++)
 		check_switch(ruled->posture, path.text, &container->envs[e], found);
+	check_env_froms(container, GQ_ENV_DISABLE_CONTROL, GQ_ENV_CORE_POLICY, found);
 	return each_env_map(ruled, container, found, check_switch);
 }
 

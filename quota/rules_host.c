@@ -43,6 +43,8 @@ static enum gq_rules_answer each_path(const struct gq_ruled *ruled, struct gq_fo
 	struct gq_volume_path path;
 
 	for (size_t i = 0; i < posture->n_volumes; i++) {
+		if (!gq_ruled_volume(ruled, &posture->volumes[i]))
+			continue;
 		enum gq_rules_answer one = gq_volume_path(ruled, &posture->volumes[i], &path);
 		if (one == GQ_RULES_FAILED)
 			return one;
@@ -90,13 +92,15 @@ enum gq_rules_answer gq_rule_host_devices(const struct gq_ruled *ruled, struct g
 	return each_path(ruled, found, check_device);
 }
 
-static bool mounted_read_only(const struct gq_posture *posture, const char *volume)
+static bool mounted_read_only(const struct gq_ruled *ruled, const char *volume)
 {
+	const struct gq_posture *posture = ruled->posture;
+
 	for (size_t i = 0; i < posture->n_containers; i++) {
 		const struct gq_posture_container *container = &posture->containers[i];
 		for (size_t m = 0; m < container->n_mounts; m++)
 			if (strcmp(container->mounts[m].volume, volume) == 0 &&
-			    !container->mounts[m].read_only)
+			    !container->mounts[m].read_only && gq_ruled_container(ruled, container))
 				return false;
 	}
 	return true;
@@ -137,9 +141,10 @@ enum gq_rules_answer gq_rule_host_path(const struct gq_ruled *ruled, struct gq_f
 		struct gq_buf where GQ_BUF_CLEANUP = GQ_BUF_INIT(2048);
 		struct gq_buf list GQ_BUF_CLEANUP = GQ_BUF_INIT(8192);
 		if (!posture->volumes[i].host_path[0] ||
+		    !gq_ruled_volume(ruled, &posture->volumes[i]) ||
 		    gq_volume_path(ruled, &posture->volumes[i], &path) || !path.on_node)
 			continue;
-		bool read_only = mounted_read_only(posture, posture->volumes[i].name);
+		bool read_only = mounted_read_only(ruled, posture->volumes[i].name);
 		const struct gq_allowed_path *allowed = allowed_for(rules, path.clean, read_only);
 		if (allowed && (read_only || !allowed->read_only))
 			continue;

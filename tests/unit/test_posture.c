@@ -50,7 +50,11 @@ static void print_container(struct gq_buf *out, const struct gq_posture_containe
 		      c->privileged ? " privileged" : "", c->host_process ? " hostProcess" : "",
 		      c->unmasked_proc ? " unmasked" : "");
 	gq_buf_printf(out, "%s%s%s%s", c->sys_admin ? " admin" : "", c->sys_ptrace ? " ptrace" : "",
-		      c->probed ? " probed" : "", c->has_gpu ? " gpu" : "");
+		      c->probed ? " probed" : "",
+		      c->has_plugin_gpu ? " plugin-gpu"
+		      : c->has_gpu      ? " gpu"
+					: "");
+	assert_true(c->has_gpu || !c->has_plugin_gpu);
 	for (size_t i = 0; i < c->n_envs; i++) {
 		gq_buf_printf(out, " %s=", gq_gpu_env_name(c->envs[i].env));
 		assert_int_equal(*c->envs[i].from != '\0', c->envs[i].value == NULL);
@@ -225,27 +229,30 @@ static const struct {
      "volume g|||pv-1|ephemeral"},
     {SPEC("'volumes':[{'name':'h','hostPath':{}}]"), "volume h|||"},
     /* resources */
-    {LIMIT("'nvidia.com/gpu':1"), "containers/c gpu nvidia.com/gpu"},
+    {LIMIT("'nvidia.com/gpu':1"), "containers/c plugin-gpu nvidia.com/gpu"},
     {LIMIT("'nvidia.com/gpu':'0'"), "containers/c"},
     {LIMIT("'nvidia.com/gpu':'0.0'"), "containers/c"},
-    {LIMIT("'nvidia.com/gpu':'100m'"), "containers/c gpu nvidia.com/gpu"},
-    {LIMIT("'nvidia.com/gpu':'-1'"), "containers/c gpu nvidia.com/gpu"},
-    {LIMIT("'nvidia.com/gpu':'many'"), "containers/c gpu nvidia.com/gpu"},
-    {LIMIT("'nvidia.com/gpu':null"), "containers/c gpu nvidia.com/gpu"},
-    {LIMIT("'nvidia.com/gpu':1e30"), "containers/c gpu nvidia.com/gpu"},
+    {LIMIT("'nvidia.com/gpu':'100m'"), "containers/c plugin-gpu nvidia.com/gpu"},
+    {LIMIT("'nvidia.com/gpu':'-1'"), "containers/c plugin-gpu nvidia.com/gpu"},
+    {LIMIT("'nvidia.com/gpu':'many'"), "containers/c plugin-gpu nvidia.com/gpu"},
+    {LIMIT("'nvidia.com/gpu':null"), "containers/c plugin-gpu nvidia.com/gpu"},
+    {LIMIT("'nvidia.com/gpu':1e30"), "containers/c plugin-gpu nvidia.com/gpu"},
     {LIMIT("'cpu':'1','memory':'1Gi','hugepages-2Mi':'4Mi','ephemeral-storage':'1'"),
      "containers/c"},
     {LIMIT("'example.com/nic':'1'"), "containers/c example.com/nic"},
     {LIMIT("'nvidia.com/gpumem':'1000'"), "containers/c gpu nvidia.com/gpumem"},
+    {LIMIT("'nvidia.com/mig-1g.5gb':'1'"), "containers/c plugin-gpu nvidia.com/mig-1g.5gb"},
+    {LIMIT("'nvidia.com/rdma_x':'1'"), "containers/c nvidia.com/rdma_x"},
+    {LIMIT("'amd.com/gpu':'1'"), "containers/c gpu amd.com/gpu"},
     {LIMIT("'huawei.com/Ascend910':'1'"), "containers/c gpu huawei.com/Ascend910"},
     {LIMIT("'example.com/my-gpu':'1'"), "containers/c gpu example.com/my-gpu"},
     {ONE("'resources':{'requests':{'b.com/x':'1','nvidia.com/gpu':'1'},'limits':{'nvidia.com/"
 	 "gpu':'1','a.com/x':'1'}}"),
-     "containers/c gpu b.com/x nvidia.com/gpu a.com/x"},
+     "containers/c plugin-gpu b.com/x nvidia.com/gpu a.com/x"},
     {ONE("'resources':{'requests':{'nvidia.com/gpu':'0'},'limits':{'nvidia.com/gpu':'1'}}"),
-     "containers/c gpu nvidia.com/gpu"},
+     "containers/c plugin-gpu nvidia.com/gpu"},
     {ONE("'resources':{'requests':{'nvidia.com/gpu':'1'},'limits':{'nvidia.com/gpu':'0'}}"),
-     "containers/c gpu nvidia.com/gpu"},
+     "containers/c plugin-gpu nvidia.com/gpu"},
     {ONE("'resources':{'claims':[{'name':'x'}]}"), "containers/c gpu"},
     {ONE("'resources':{'claims':[]}"), "containers/c"},
 };
