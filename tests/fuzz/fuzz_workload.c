@@ -21,6 +21,7 @@ static struct gq_ledger *ledger_make(void)
 	static const char yaml[] =
 	    "apiVersion: config.gpuquota.io/v1alpha1\n"
 	    "kind: QuotaPolicy\n"
+	    "mode: warn\n"
 	    "tenants:\n"
 	    "  - {name: top, mode: audit, quota: {\"*\": {gpus: 1}}}\n"
 	    "  - {name: t, mode: warn, parent: top, namespaces: [ns], unlisted: allow,\n"

@@ -50,6 +50,7 @@ static void never_is_not_now(void **state)
 	assert_verdict(w, GQ_VERDICT_ALLOW, GQ_REASON_OVER_LIMIT);
 	judge(w, W(.resources = "'nvidia.com/gpu':'9'"), NULL);
 	assert_verdict(w, GQ_VERDICT_DENY, GQ_REASON_OVER_LIMIT);
+	assert_non_null(strstr(message_of(w), "It would fit with 8 GPUs."));
 	world_free(w);
 }
 

@@ -133,6 +133,62 @@ static void as_many_as_there_are_nodes(void **state)
 	world_free(w);
 }
 
+/* How many nodes of a limit's class there are is taken as the most that may be. */
+static void nodes_that_are_not_told_apart(void **state)
+{
+	struct world *w =
+	    world_new(TEAM_A "    quota: {A100: {gpus: 1}, H100: {gpus: 4}, L40S: {gpus: 2}}\n");
+
+	(void)state;
+	/* an A100 of either memory is one node of the A100s */
+	world_node(w, "a3", PRODUCT "=A100");
+	judge(w, W(.kind = GQ_WORKLOAD_DAEMON_SET, .product = "A100"), NULL);
+	assert_silent(w);
+	judge(w,
+	      W(.kind = GQ_WORKLOAD_DAEMON_SET, .product = "A100",
+		.resources = "'nvidia.com/gpu':'3'"),
+	      NULL);
+	assert_verdict(w, GQ_VERDICT_DENY, GQ_REASON_OVER_LIMIT);
+	/* three nodes of one model, in two shapes */
+	world_node(w, "h3", PRODUCT "=" H100 ",zone=far");
+	judge(
+	    w,
+	    W(.kind = GQ_WORKLOAD_DAEMON_SET, .product = H100, .resources = "'nvidia.com/gpu':'2'"),
+	    NULL);
+	assert_non_null(strstr(warnings_of(w), "needs 6 (3 pods of 2): 2 too few."));
+	/* of those that nothing is known of, any may be an L40S */
+	for (int i = 0; i < 3; i++) {
+		char name[8];
+		(void)snprintf(name, sizeof name, "u%d", i);
+		world_node(w, name, "pool=new");
+	}
+	judge(w,
+	      W(.kind = GQ_WORKLOAD_DAEMON_SET, .product = "",
+		.pod = "'nodeSelector':{'pool':'new'}"),
+	      NULL);
+	assert_non_null(strstr(warnings_of(w), "L40S GPUs and has 2 free; this DaemonSet needs 3 "
+					       "(3 pods of 1): 1 too few."));
+	world_free(w);
+}
+
+/* A currency without a limit is short of nothing, however much is asked for. */
+static void no_limit_in_a_currency(void **state)
+{
+	struct world *w = world_new(TEAM_A "    quota: {A100: {memory: 800Gi}}\n");
+
+	(void)state;
+	judge(w,
+	      W(.kind = GQ_WORKLOAD_REPLICA_SET, .fields = "'replicas':2147483647",
+		.resources = "'nvidia.com/gpu':'100','nvidia.com/gpumem':'1'"),
+	      NULL);
+	assert_warned(w, "ReplicaSet web: team-a may hold 800Gi of A100 memory and has 800Gi free; "
+			 "this ReplicaSet needs 214748364700Mi (2147483647 pods of 100Mi): "
+			 "214747545500Mi too little.\n"
+			 "ReplicaSet web: At most 8192 of its pods fit now, and the others are "
+			 "refused until GPUs come free: set spec.replicas to 8192.");
+	world_free(w);
+}
+
 /* What the pods that are replaced hold is there for the new ones, but for those that overlap. */
 static void what_a_rollout_needs(void **state)
 {
@@ -256,6 +312,8 @@ int main(void)
 	    cmocka_unit_test(every_limit_has_its_say),
 	    cmocka_unit_test(what_has_a_controller),
 	    cmocka_unit_test(as_many_as_there_are_nodes),
+	    cmocka_unit_test(nodes_that_are_not_told_apart),
+	    cmocka_unit_test(no_limit_in_a_currency),
 	    cmocka_unit_test(what_a_rollout_needs),
 	    cmocka_unit_test(more_pods_than_before),
 	    cmocka_unit_test(hostile_numbers),
