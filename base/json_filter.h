@@ -33,6 +33,14 @@ struct gq_json_keep {
 		NULL, NULL                                                                         \
 	}
 
+/* First among its siblings: an object in an array is kept only if this key is that string in it,
+ * written without escapes. Both are literals. */
+#define GQ_JSON_KEEP_ONLY(key, value)                                                              \
+	{                                                                                          \
+		key "\0" value, gq_json_only                                                       \
+	}
+extern const struct gq_json_keep gq_json_only[];
+
 /* One object that was read. All pointers are valid during the callback only. */
 struct gq_json_item {
 	const char *type;             /* WATCH: the event's "type"; else NULL */

@@ -43,6 +43,8 @@ static const struct {
     {GQ_AS_LIST_META, "continue", GQ_SLOT_CONTINUE, GQ_AS_NONE},
 };
 
+const struct gq_json_keep gq_json_only[] = {GQ_JSON_KEEP_END};
+
 int gq_json_fail(struct gq_json_stream *s, uint64_t offset, int code, const char *what)
 {
 	return gq_fail(&s->err, code, "line %" PRIu64 " column %" PRIu64 ": %s", s->line,
@@ -165,11 +167,14 @@ int gq_json_key_end(struct gq_json_stream *s)
 
 	s->value = (struct gq_json_fate){0};
 	s->slot = GQ_SLOT_NONE;
+	s->only = NULL;
 	if (frame->fate.emit) {
 		const struct gq_json_keep *keep =
 		    frame->fate.keep ? find(frame->fate.keep, key, len) : NULL;
 		s->value.emit = keep || !frame->fate.keep;
 		s->value.keep = keep ? keep->children : NULL;
+		if (keep && keep->children == gq_json_only)
+			s->only = keep->key + len + 1;
 	}
 	for (size_t i = 0; frame->fate.role && i < sizeof wanted / sizeof wanted[0]; i++) {
 		if (wanted[i].in == frame->fate.role && wanted[i].key[0] == key[0] &&
@@ -181,7 +186,10 @@ int gq_json_key_end(struct gq_json_stream *s)
 	if (s->value.role == GQ_AS_EVENT_OBJECT)
 		s->value.emit = true, s->value.keep = s->options.keep;
 	else if (s->value.emit)
-		return emit_key(s, key, len);
+		code = emit_key(s, key, len);
+	s->only_at = s->out.len;
+	if (s->value.emit)
+		return code;
 	if (!s->value.role && !s->slot) {
 		s->skip = true;
 		s->skip_depth = s->depth;
@@ -243,6 +251,7 @@ int gq_json_value(struct gq_json_stream *s, const char *p)
 		s->slot = GQ_SLOT_NONE;
 		s->value = frame->fate;
 		s->value.role = GQ_AS_NONE;
+		frame->element_at = s->out.len;
 		if (frame->fate.role == GQ_AS_ITEMS)
 			s->value = (struct gq_json_fate){s->options.keep, GQ_AS_OBJECT, true};
 		else if (frame->some && gq_buf_putc(&s->out, ','))
@@ -276,6 +285,12 @@ int gq_json_text_end(struct gq_json_stream *s, const char *p)
 {
 	struct gq_buf *slot = &s->slots[s->slot];
 
+	if (s->only) {
+		const char *text = s->out.data + s->only_at;
+		size_t len = strlen(s->only);
+		s->frames[s->depth].wanted = s->out.len - s->only_at == len + 2 && *text == '"' &&
+					     memcmp(text + 1, s->only, len) == 0;
+	}
 	if (!s->slot)
 		return 0;
 	if (!slot_rules[s->slot].number && s->lex.had_nul) {
@@ -334,6 +349,20 @@ int gq_json_deliver(struct gq_json_stream *s)
 	return 0;
 }
 
+/* Takes the object that closes out of the copy again, unless it is wanted in its array. */
+static void drop_unwanted(struct gq_json_stream *s)
+{
+	const struct gq_json_frame *frame = &s->frames[s->depth];
+	struct gq_json_frame *array = &s->frames[s->depth - 1];
+
+	if (!frame->fate.keep || frame->fate.keep->children != gq_json_only || frame->wanted ||
+	    frame->fate.role || s->closer[s->depth] != '}' || s->closer[s->depth - 1] != ']')
+		return;
+	s->out.len = array->element_at;
+	s->out.data[s->out.len] = '\0';
+	array->some = s->out.data[s->out.len - 1] != '[';
+}
+
 int gq_json_close(struct gq_json_stream *s, const char *p)
 {
 	struct gq_json_frame *frame = &s->frames[s->depth];
@@ -341,6 +370,7 @@ int gq_json_close(struct gq_json_stream *s, const char *p)
 
 	if (frame->fate.emit && gq_buf_putc(&s->out, *p))
 		return gq_json_fail_buf(s, &s->out);
+	drop_unwanted(s);
 	gq_json_keys_close(&s->keys, &frame->keys);
 	if (role == GQ_AS_ITEMS || role == GQ_AS_EVENT_OBJECT)
 		s->have_object = true;

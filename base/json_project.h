@@ -61,7 +61,9 @@ struct gq_json_fate {
 /* An object or array that is open and not dropped. */
 struct gq_json_frame {
 	struct gq_json_fate fate;
-	bool some; /* something of it is in the copy already */
+	bool some;         /* something of it is in the copy already */
+	bool wanted;       /* an object that is kept only so, see GQ_JSON_KEEP_ONLY */
+	size_t element_at; /* an array: where its last element begins in the copy, with its comma */
 	struct gq_json_key_scope keys;
 };
 
@@ -75,6 +77,8 @@ struct gq_json_stream {
 	char closer[GQ_JSON_DEPTH_MAX + 1]; /* by depth: '}' or ']' */
 	struct gq_json_fate value;          /* the value that comes next or is being read */
 	enum gq_json_slot slot;             /* where it goes besides */
+	const char *only;                   /* what it must be for its object to be kept, or NULL */
+	size_t only_at;                     /* where it begins in the copy */
 
 	struct gq_json_keys keys;
 	size_t key_at;       /* the key being read, in keys.bytes */

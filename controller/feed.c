@@ -56,7 +56,7 @@ static int deleted_id(const struct gq_event *event, const char *key, struct json
 static int decode_less(const char *json, size_t len, struct gq_pod **ret_pod)
 {
 	struct json_object *root GQ_CLEANUP(gq_cleanup_json) = NULL;
-	struct json_object *metadata = NULL, *spec = NULL;
+	struct json_object *metadata = NULL, *spec = NULL, *status = NULL;
 	struct json_object *anywhere GQ_CLEANUP(gq_cleanup_json) =
 	    json_tokener_parse("[{\"operator\":\"Exists\"}]");
 	int code = gq_field_parse(json, len, &root, NULL);
@@ -66,6 +66,9 @@ static int decode_less(const char *json, size_t len, struct gq_pod **ret_pod)
 	if (json_object_object_get_ex(root, "metadata", &metadata) &&
 	    json_object_is_type(metadata, json_type_object))
 		json_object_object_del(metadata, "ownerReferences");
+	if (json_object_object_get_ex(root, "status", &status) &&
+	    json_object_is_type(status, json_type_object))
+		json_object_object_del(status, "conditions");
 	if (json_object_object_get_ex(root, "spec", &spec) &&
 	    json_object_is_type(spec, json_type_object)) {
 		json_object_object_del(spec, "affinity");

@@ -383,7 +383,8 @@ static void on_lease(void *arg, const struct gq_api_response *response)
 	struct gq_leadership *leadership = arg;
 
 	leadership->election_runs = false;
-	if (response->code && response->code != GQ_ENOTFOUND && response->code != GQ_ECONFLICT)
+	if (response->code && response->code != GQ_ENOTFOUND && response->code != GQ_ECONFLICT &&
+	    !response->unauthorized)
 		gq_log(GQ_LOG_WARN, "the Lease could not be read or written",
 		       GQ_S("problem", response->error));
 	gq_election_end(leadership->election, now(leadership), response->code, response->body,

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "controller/commands.h"
+#include "controller/credential_log.h"
 #include "controller/event_notes.h"
 #include "controller/feed.h"
 #include "controller/file.h"
@@ -69,6 +70,7 @@ struct serve {
 	int signals; /* signalfd */
 	int wake;    /* eventfd: main has something to do before the next tick */
 	atomic_bool handed_over;
+	struct gq_credential_log credential_log;
 	int64_t relist_ns;        /* when a watch that lags is given up; 0 it does not lag */
 	struct tls_files in_use;  /* what the certificate in use was read from */
 	struct tls_files refused; /* what was not usable, when it has been told */
@@ -262,8 +264,12 @@ static void on_leadership(void *arg, bool leads, const char *why)
 
 static void on_problem(void *arg, const char *resource, int code, const char *message)
 {
-	(void)arg;
-	gq_log(GQ_LOG_WARN, "reading from the API server", GQ_S("resource", resource),
+	struct serve *serve = arg;
+	struct gq_credential_state state;
+
+	gq_credential_state(gq_api_credential(serve->api), &state);
+	gq_log(gq_credential_log_covers(&state, code) ? GQ_LOG_DEBUG : GQ_LOG_WARN,
+	       "reading from the API server", GQ_S("resource", resource),
 	       GQ_S("code", gq_code_name(code)), GQ_S("problem", message));
 }
 
@@ -320,6 +326,7 @@ static int make_informer(struct serve *serve, struct gq_err *err)
 	_Static_assert(sizeof resources == sizeof serve->resources, "one entry a collection");
 	const struct gq_informer_options options = {
 	    .config = serve->kubeconfig,
+	    .credential = gq_api_credential(serve->api),
 	    .user_agent = GQ_USER_AGENT,
 	    .resources = serve->resources,
 	    .n_resources = sizeof resources / sizeof resources[0],
@@ -558,7 +565,10 @@ static void follow_watch(struct serve *serve, int64_t now_ns)
 static void tick(struct serve *serve, unsigned count)
 {
 	int64_t now_ns = gq_clock_mono_ns(&gq_clock_real);
+	struct gq_credential_state credential;
 
+	gq_credential_state(gq_api_credential(serve->api), &credential);
+	gq_credential_log(&serve->credential_log, &credential, now_ns);
 	gq_store_probe(serve->store);
 	gq_leadership_tick(serve->leadership);
 	gq_routing_tick(serve->routing);

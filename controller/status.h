@@ -102,7 +102,8 @@ void gq_status_writer_lead(struct gq_status_writer *writer, bool leads);
 void gq_status_writer_gone(struct gq_status_writer *writer);
 
 /* Call it about every 100 ms, from one thread. Looks at the facts every three seconds and writes
- * them when something but the time has changed, and every minute. now_ns: monotonic. */
+ * them when something but the time, and what is unready, has changed, and every minute. now_ns:
+ * monotonic. */
 void gq_status_writer_tick(struct gq_status_writer *writer, int64_t now_ns);
 
 struct gq_status_writer_stats {

@@ -344,6 +344,8 @@ static void yaml_numbers(struct gq_buf *out, const struct gq_usage_limit *limit,
 	}
 	gq_buf_puts(out, ", free: ");
 	currency->yaml(out, currency->pick(gq_usage_free(limit)));
+	gq_buf_puts(out, ", unready: ");
+	currency->yaml(out, currency->pick(limit->unready));
 	gq_buf_puts(out, "}\n");
 }
 

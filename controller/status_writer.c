@@ -36,10 +36,10 @@ struct gq_status_writer {
 
 	/* Of the thread that ticks. */
 	struct gq_backoff backoff;
-	struct gq_buf yaml, json; /* as they were written last, or are being */
-	int64_t printed_s;        /* the `updated` in them */
-	bool known;               /* they are in the ConfigMap, as far as we know */
-	int64_t look_ns;          /* the next look at the facts; 0: at once */
+	/* As they were written last, or are being, but for drop_restless(). */
+	struct gq_buf yaml, json;
+	bool known;      /* they are in the ConfigMap, as far as we know */
+	int64_t look_ns; /* the next look at the facts; 0: at once */
 	int64_t written_ns;
 	bool gather_told;
 
@@ -233,29 +233,47 @@ static bool same_text(const struct gq_buf *a, const struct gq_buf *b)
 	return a->len == b->len && (a->len == 0 || memcmp(a->data, b->data, a->len) == 0);
 }
 
-/* Prints the facts over yaml and json when there is something to write. Returns whether. */
+/* Takes out of the facts what never rests: the time, and which pods are Ready, which in a crash
+ * loop changes for ever. It goes along with other news, and at the latest with the heartbeat. */
+static void drop_restless(struct gq_status_facts *facts)
+{
+	facts->updated_s = 0;
+	for (size_t t = 0; t < facts->usage.n_tenants; t++) {
+		const struct gq_usage_tenant *tenant = &facts->usage.tenants[t];
+		for (size_t i = 0; i < tenant->n_limits; i++)
+			tenant->limits[i].unready = (struct gq_amount){0, 0};
+	}
+}
+
+/* Makes the request's body when there is something to write. Returns whether. Changes the facts. */
 static bool print_news(struct gq_status_writer *writer, struct gq_status_facts *facts,
 		       int64_t now_ns, int *ret_code)
 {
 	struct gq_buf yaml GQ_BUF_CLEANUP = GQ_BUF_INIT(GQ_STATUS_MAX_BYTES);
 	struct gq_buf json GQ_BUF_CLEANUP = GQ_BUF_INIT(GQ_STATUS_MAX_BYTES);
-	int64_t updated_s = facts->updated_s;
+	struct gq_buf rest_yaml GQ_BUF_CLEANUP = GQ_BUF_INIT(GQ_STATUS_MAX_BYTES);
+	struct gq_buf rest_json GQ_BUF_CLEANUP = GQ_BUF_INIT(GQ_STATUS_MAX_BYTES);
+	bool due = !writer->known || now_ns - writer->written_ns >= HEARTBEAT_NS;
 
-	*ret_code = 0;
-	if (writer->known && now_ns - writer->written_ns < HEARTBEAT_NS) {
-		facts->updated_s = writer->printed_s;
-		*ret_code = gq_status_print(facts, GQ_STATUS_MAX_BYTES, &yaml, &json);
-		if (*ret_code ||
-		    (same_text(&yaml, &writer->yaml) && same_text(&json, &writer->json)))
-			return false;
-		facts->updated_s = updated_s;
-	}
-	gq_buf_reset(&writer->yaml);
-	gq_buf_reset(&writer->json);
+	*ret_code = gq_status_print(facts, GQ_STATUS_MAX_BYTES, &yaml, &json);
+	drop_restless(facts);
+	if (!*ret_code)
+		*ret_code = gq_status_print(facts, GQ_STATUS_MAX_BYTES, &rest_yaml, &rest_json);
+	if (*ret_code ||
+	    (!due && same_text(&rest_yaml, &writer->yaml) && same_text(&rest_json, &writer->json)))
+		return false;
+	gq_buf_reset(&writer->body);
+	print_body(&writer->body, &yaml, &json);
+	*ret_code = writer->body.code;
+	if (*ret_code)
+		return false;
+	gq_buf_done(&writer->yaml);
+	gq_buf_done(&writer->json);
+	writer->yaml = rest_yaml;
+	writer->json = rest_json;
+	rest_yaml = rest_json = GQ_BUF_INIT(0);
 	writer->known = false;
-	writer->printed_s = updated_s;
-	*ret_code = gq_status_print(facts, GQ_STATUS_MAX_BYTES, &writer->yaml, &writer->json);
-	return !*ret_code;
+	return true;
 }
 
 /* Looks at the facts and makes the request's body. Returns whether there is one. */
@@ -271,18 +289,11 @@ static bool make_body(struct gq_status_writer *writer, int64_t now_ns)
 		if (code)
 			(void)gq_fail(&err, code, "the status can't be printed");
 	}
-	if (news) {
-		gq_buf_reset(&writer->body);
-		print_body(&writer->body, &writer->yaml, &writer->json);
-		code = writer->body.code;
-		if (code)
-			(void)gq_fail(&err, code, "out of memory");
-	}
 	if (code && !writer->gather_told)
 		gq_log(GQ_LOG_WARN, "no status could be made, it is tried again",
 		       GQ_S("code", gq_code_name(code)), GQ_S("problem", err.msg));
 	writer->gather_told = code != 0;
-	return news && !code;
+	return news;
 }
 
 void gq_status_writer_tick(struct gq_status_writer *writer, int64_t now_ns)

@@ -6,13 +6,15 @@
 
 #include "base/err.h"
 
+#define HIDDEN (-1)
+
 struct gq_table {
 	const char *const *header;
 	size_t n_columns, n_left;
 	char **cells; /* row after row */
 	size_t n_cells, cap;
 	bool lost;
-	int widths[]; /* of the columns */
+	int widths[]; /* of the columns; HIDDEN: not printed */
 };
 
 /* Characters, not bytes; names here have no wide ones. */
@@ -84,17 +86,28 @@ void gq_table_row(struct gq_table *table)
 		gq_table_cell(table, "");
 }
 
+void gq_table_hide_zeros(struct gq_table *table, size_t column)
+{
+	for (size_t i = column; i < table->n_cells; i += table->n_columns)
+		if (strcmp(table->cells[i], "0") != 0)
+			return;
+	table->widths[column] = HIDDEN;
+}
+
 static int print_row(const struct gq_table *table, const char *const *cells, FILE *out)
 {
+	int behind = 0; /* blanks that a cell flush left still wants, if another follows */
+
 	for (size_t i = 0; i < table->n_columns; i++) {
 		int pad = table->widths[i] - width_of(cells[i]);
 		bool left = i < table->n_left;
-		bool last = i + 1 == table->n_columns;
-		if (fprintf(out, "%*s%s%*s%s", left ? 0 : pad, "", cells[i],
-			    left && !last ? pad : 0, "", last ? "\n" : "  ") < 0)
+		if (table->widths[i] == HIDDEN)
+			continue;
+		if (fprintf(out, "%*s%s", behind + (left ? 0 : pad), "", cells[i]) < 0)
 			return GQ_EIO;
+		behind = 2 + (left ? pad : 0);
 	}
-	return 0;
+	return fputc('\n', out) == EOF ? GQ_EIO : 0;
 }
 
 int gq_table_print(const struct gq_table *table, FILE *out)

@@ -19,6 +19,9 @@ void gq_table_free(struct gq_table *table);
 void gq_table_cell(struct gq_table *table, const char *text);
 void gq_table_row(struct gq_table *table);
 
+/* Leaves the column out when each of its cells is "0". After the last row. */
+void gq_table_hide_zeros(struct gq_table *table, size_t column);
+
 /* Prints the rows that were ended. GQ_ENOMEM when some cell was lost, and nothing is printed then;
  * GQ_EIO. */
 int gq_table_print(const struct gq_table *table, FILE *out);

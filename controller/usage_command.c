@@ -248,7 +248,7 @@ static void put_row(struct gq_table *table, const char *tenant, struct json_obje
 		    bool memory)
 {
 	static const char *const keys[] = {"limit",       "used",     "bound", "pending",
-					   "terminating", "reserved", "free"};
+					   "terminating", "reserved", "free",  "unready"};
 	struct json_object *numbers = member(limit, memory ? "memoryMiB" : "gpus");
 	char class_name[256];
 
@@ -466,8 +466,10 @@ static void print_notes(struct json_object *root, int64_t wall_s)
 
 static int print_text(const struct usage *usage, const struct gq_buf *answer)
 {
-	static const char *const header[] = {"TENANT",  "CLASS",       "LIMIT",    "USED", "BOUND",
-					     "PENDING", "TERMINATING", "RESERVED", "FREE"};
+	static const char *const header[] = {"TENANT", "CLASS",   "LIMIT",       "USED",
+					     "BOUND",  "PENDING", "TERMINATING", "RESERVED",
+					     "FREE",   "UNREADY"};
+	static const size_t unready = sizeof header / sizeof header[0] - 1;
 	struct json_object *root = json_tokener_parse(answer->data ? answer->data : "");
 	struct json_object *tenants = member(root, "tenants");
 	struct gq_table *table = gq_table_new(header, sizeof header / sizeof header[0], 2);
@@ -481,6 +483,7 @@ static int print_text(const struct usage *usage, const struct gq_buf *answer)
 			print_recount(root);
 		for (size_t t = 0; t < json_object_array_length(tenants); t++)
 			put_tenant(table, json_object_array_get_idx(tenants, t));
+		gq_table_hide_zeros(table, unready);
 		code = gq_table_print(table, stdout);
 		if (!code)
 			print_notes(root, gq_clock_wall_s(usage->time->clock));

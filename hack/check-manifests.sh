@@ -22,6 +22,24 @@ kubectl apply -f manifests/
 kubectl kustomize manifests >"$dir/all.yaml"
 kubectl diff -f "$dir/all.yaml" || die "kustomize builds something else than manifests/*.yaml"
 
+# The optional policies, all at once; taken away again, since what follows is about gpuquota alone.
+policies=manifests/policies
+kubectl apply --dry-run=server -f "$policies/"
+kubectl apply -f "$policies/"
+kubectl kustomize "$policies" >"$dir/policies.yaml"
+kubectl diff -f "$dir/policies.yaml" || die "kustomize builds something else than $policies/*.yaml"
+for file in "$policies"/*.yaml; do
+  grep -q -- "- ${file##*/}\$" "$policies/Kustomization" || die "$policies/Kustomization does not name $file"
+done
+for ((i = 0; i < 100; i++)); do
+  checked=$(kubectl get validatingadmissionpolicies -l app.kubernetes.io/name=gpuquota -o json)
+  ! jq -e '.items | all(.status.typeChecking != null)' >/dev/null <<<"$checked" || break
+  sleep 0.1
+done
+jq -e '.items | length > 0 and all(.status.typeChecking == {})' >/dev/null <<<"$checked" ||
+  die "a policy does not pass its type check: $(jq -c '.items[].status' <<<"$checked")"
+kubectl delete -f "$policies/"
+
 # The expression as the API server has it, once YAML has been folded.
 tool=build/release/gq-match-condition
 [[ -x $tool ]] || die "$tool not found; build it: cmake --build --preset release"

@@ -18,7 +18,7 @@ work=
 # What the demo creates, in the order of creation. Namespaces take along what is in them; pods with
 # GPUs are refused while a registration is there and the program is not, so that goes first.
 ours=(namespace/gpuquota-system clusterrole/gpuquota clusterrole/gpuquota-reader
-  clusterrole/gpuquota-operator clusterrolebinding/gpuquota
+  clusterrole/gpuquota-operator clusterrole/gpuquota-environment clusterrolebinding/gpuquota
   prioritylevelconfiguration/gpuquota flowschema/gpuquota
   namespace/a-train namespace/a-serve validatingwebhookconfiguration/gpuquota)
 touched= # whether any of it may exist in a cluster that is not ours
@@ -284,8 +284,8 @@ TEXT
 
 the_deployment() {
   scene "A Deployment gets what fits" <<'TEXT'
-Four replicas with one A100 each: two fit. The refusal of the others stands in the Deployment's own
-status, and in an Event of gpuquota beside the ReplicaSet.
+Four replicas with one A100 each: two fit, which kubectl is warned of at once. The refusal of the
+others stands in the Deployment's own status, and in an Event of gpuquota beside the ReplicaSet.
 TEXT
   allowed "kubectl apply -f llm.yaml"
   until_true 30 has_replicas 2 || failed "the Deployment has $(replicas) replicas, not 2"
@@ -304,6 +304,14 @@ refusal_is_told() {
 
 event_is_there() {
   [[ -n $(kubectl -n a-serve get events --field-selector reason=GPUQuotaExceeded -o name) ]]
+}
+
+the_rule() {
+  scene "A GPU that nobody asked for" <<'TEXT'
+This pod asks for no GPU, so no quota counts it; but its variable would show it every GPU of its node.
+The policy has a rule against that.
+TEXT
+  refused "kubectl apply -f shell.yaml"
 }
 
 another_model() {
@@ -405,6 +413,7 @@ main() {
   the_policy
   the_quota
   the_deployment
+  the_rule
   another_model
   policy_change
   the_numbers

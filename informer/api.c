@@ -39,6 +39,8 @@ struct call {
 
 	CURL *easy;
 	struct curl_slist *headers;
+	struct gq_credential_use use;
+	bool no_token; /* to begin with */
 	char error[CURL_ERROR_SIZE];
 	long status;
 	struct gq_json_stream *stream; /* prunes the answer */
@@ -174,8 +176,9 @@ static void end_call(struct gq_api *api, struct call *call, const struct gq_err 
 		curl_easy_cleanup(call->easy);
 	}
 	curl_slist_free_all(call->headers);
-	if (response.status == 401)
-		gq_transport_unauthorized(api->transport);
+	response.unauthorized = response.status == 401 || call->no_token;
+	if (response.status)
+		gq_credential_answered(gq_api_credential(api), &call->use, response.status);
 	int refused = response.status ? gq_api_status_code(response.status) : 0;
 	if (refused) {
 		if (call->answer.data)
@@ -210,9 +213,10 @@ static void end_call(struct gq_api *api, struct call *call, const struct gq_err 
 static void begin_call(struct gq_api *api, struct call *call)
 {
 	struct gq_err why = {0};
-	int code = gq_transport_request(api->transport, call->path, call->content_type, &call->easy,
-					&call->headers, &why);
+	int code = gq_transport_request(api->transport, call->path, call->content_type, &call->use,
+					&call->easy, &call->headers, &why);
 
+	call->no_token = code == GQ_EIO;
 	if (!code && (set_method(call->easy, call) || set_callbacks(call->easy, call) ||
 		      curl_multi_add_handle(api->multi, call->easy)))
 		code = gq_fail(&why, GQ_ENOMEM, "out of memory");
@@ -338,7 +342,7 @@ int gq_api_new(const struct gq_kubeconfig *config, const char *user_agent, struc
 	       struct gq_err *err)
 {
 	struct gq_transport *transport = NULL;
-	int code = gq_transport_new(config, user_agent, &transport, err);
+	int code = gq_transport_new(config, NULL, user_agent, &transport, err);
 
 	if (code)
 		return code;
@@ -387,6 +391,11 @@ void gq_api_free(struct gq_api *api)
 	gq_timers_done(&api->timers);
 	gq_lock_done(&api->lock);
 	free(api);
+}
+
+struct gq_credential *gq_api_credential(struct gq_api *api)
+{
+	return gq_transport_credential(api->transport);
 }
 
 static const char *known_method(const char *method)

@@ -1,6 +1,7 @@
 #ifndef GQ_INFORMER_API_H
 #define GQ_INFORMER_API_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -9,6 +10,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/json_filter.h"
+#include "informer/credential.h"
 #include "informer/kubeconfig.h"
 
 /* A client of the API server for single requests: one thread with one libcurl multi, so that no
@@ -26,6 +28,9 @@ void gq_api_stop(struct gq_api *api);
 void gq_api_free(struct gq_api *api);
 GQ_DEFINE_CLEANUP(gq_cleanup_api, struct gq_api, gq_api_free);
 
+/* What it shows to the API server; valid until the client is freed. Any thread. */
+struct gq_credential *gq_api_credential(struct gq_api *api);
+
 struct gq_api_response {
 	int code;         /* 0; GQ_ENOTFOUND 404; GQ_ECONFLICT 409; GQ_EGONE 410; GQ_ETHROTTLED 429;
 			     GQ_EDENIED 401, 403; GQ_EINVALID other 4xx or a bad body; GQ_EIO 5xx,
@@ -34,6 +39,8 @@ struct gq_api_response {
 	const char *body; /* pruned when a keep tree was given, and "" then on failure; else as it
 			     came; NUL-terminated, valid in the callback */
 	size_t len;
+	bool unauthorized; /* 401, or there was no token to show: as gq_credential_state() tells of
+			      all requests */
 	int retry_after_s; /* 0 when not told */
 	const char
 	    *error; /* what failed, for people: the Status message when there is one; or "" */

@@ -18,6 +18,9 @@ enum {
 	CONNECTIONS_KEPT = 16,
 };
 
+/* How often the token file is looked at while something waits for another token. */
+#define TOKEN_LOOK_NS GQ_NS_PER_S
+
 /* One collection and its transfer. */
 struct lane {
 	struct gq_informer *informer;
@@ -25,6 +28,8 @@ struct lane {
 	atomic_bool relist; /* asked for, and not yet begun */
 	CURL *easy;         /* NULL: no request runs */
 	struct curl_slist *headers;
+	struct gq_credential_use use; /* of the last request */
+	bool wants_token;             /* it ended for want of a good one */
 	char error[CURL_ERROR_SIZE];
 };
 
@@ -35,6 +40,7 @@ struct gq_informer {
 	CURLM *multi;
 	struct lane *lanes;
 	size_t n_lanes;
+	int64_t look_ns; /* when the token file may be looked at */
 	pthread_t thread;
 	bool started;
 	atomic_bool stop;
@@ -54,7 +60,12 @@ static size_t on_header(char *bytes, size_t size, size_t n, void *arg)
 	if (n * size > 2 || bytes[0] == ' ' || bytes[0] == '\t')
 		return n * size;
 	(void)curl_easy_getinfo(lane->easy, CURLINFO_RESPONSE_CODE, &status);
-	if (status >= 200 && gq_reflector_response(lane->reflector, now_of(lane->informer), status))
+	if (status < 200)
+		return n * size;
+	/* now: that it was once let in says nothing when it ends */
+	gq_credential_answered(gq_transport_credential(lane->informer->transport), &lane->use,
+			       status);
+	if (gq_reflector_response(lane->reflector, now_of(lane->informer), status))
 		return 0;
 	return n * size;
 }
@@ -101,9 +112,10 @@ static CURLcode set_callbacks(struct lane *lane)
 static int open_lane(struct lane *lane, const char *path, struct gq_err *err)
 {
 	struct gq_informer *informer = lane->informer;
-	int code =
-	    gq_transport_request(informer->transport, path, NULL, &lane->easy, &lane->headers, err);
+	int code = gq_transport_request(informer->transport, path, NULL, &lane->use, &lane->easy,
+					&lane->headers, err);
 
+	lane->wants_token = code == GQ_EIO;
 	if (code)
 		return code;
 	lane->error[0] = '\0';
@@ -134,8 +146,7 @@ static void finish(struct lane *lane, CURLcode rc)
 
 	(void)curl_easy_getinfo(lane->easy, CURLINFO_RETRY_AFTER, &retry_after);
 	(void)curl_easy_getinfo(lane->easy, CURLINFO_RESPONSE_CODE, &status);
-	if (status == 401)
-		gq_transport_unauthorized(lane->informer->transport);
+	lane->wants_token = status == 401;
 	if (rc)
 		(void)gq_transport_fail(&why, rc, lane->error);
 	close_lane(lane);
@@ -145,11 +156,36 @@ static void finish(struct lane *lane, CURLcode rc)
 			 (int)retry_after);
 }
 
+/* Begins at once what waits after a 401, if there is another token now. Returns whether anything
+ * goes on to wait for one. */
+static bool look_for_token(struct gq_informer *informer, int64_t now)
+{
+	struct gq_credential *credential = gq_transport_credential(informer->transport);
+	bool due = now >= informer->look_ns, waits = false;
+
+	for (size_t i = 0; i < informer->n_lanes; i++) {
+		struct lane *lane = &informer->lanes[i];
+		if (lane->easy || !lane->wants_token)
+			continue;
+		if (due && gq_credential_renewed(credential, &lane->use)) {
+			lane->wants_token = false;
+			gq_reflector_hurry(lane->reflector, now);
+		} else {
+			waits = true;
+		}
+	}
+	if (due)
+		informer->look_ns = now + TOKEN_LOOK_NS;
+	return waits;
+}
+
 /* Begins and cuts what is due, and returns how long nothing else will be. */
 static int tend(struct gq_informer *informer)
 {
 	int64_t now = now_of(informer), next = now + POLL_MAX_MS * GQ_NS_PER_MS;
 
+	if (look_for_token(informer, now))
+		next = informer->look_ns;
 	for (size_t i = 0; i < informer->n_lanes; i++) {
 		struct lane *lane = &informer->lanes[i];
 		if (atomic_exchange(&lane->relist, false)) {
@@ -231,8 +267,8 @@ int gq_informer_new(const struct gq_informer_options *options, struct gq_informe
 		return gq_fail(err, GQ_ENOMEM, "out of memory");
 	informer->options = *options;
 	informer->clock = options->clock ? options->clock : &gq_clock_real;
-	int code =
-	    gq_transport_new(options->config, options->user_agent, &informer->transport, err);
+	int code = gq_transport_new(options->config, options->credential, options->user_agent,
+				    &informer->transport, err);
 	if (code)
 		return code;
 	informer->multi = curl_multi_init();

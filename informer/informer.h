@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/json_filter.h"
+#include "informer/credential.h"
 #include "informer/kubeconfig.h"
 
 /* Lists and watches some collections of the API server: one thread, one libcurl multi for all of
@@ -18,7 +19,8 @@
  * a paged LIST. It is then watched from the last resourceVersion seen (bookmarks count), resumed
  * there after a clean end, and listed again after 410 Gone in either form, an ERROR event or when
  * the server no longer knows that version. Failures are retried with jittered exponential backoff
- * (0.8 s doubling to 30 s, Retry-After obeyed); a watch that is silent for too long is cut.
+ * (0.8 s doubling to 30 s, Retry-After obeyed); after a 401 another token in its file ends the wait
+ * within a second. A watch that is silent for too long is cut.
  * resourceVersions are opaque strings. Source: client-go, tools/cache/reflector.go. */
 struct gq_informer;
 
@@ -58,6 +60,7 @@ struct gq_informer_resource {
 /* Everything pointed to is borrowed for the informer's life, the resources too. */
 struct gq_informer_options {
 	const struct gq_kubeconfig *config;
+	struct gq_credential *credential; /* or NULL: one of its own */
 	const char *user_agent;
 	const struct gq_informer_resource *resources;
 	size_t n_resources;

@@ -87,6 +87,12 @@ int64_t gq_reflector_deadline(const struct gq_reflector *r)
 		       earlier(r->heard_ns + GQ_MARKER_QUIET_NS, r->began_ns + GQ_MARKER_TOTAL_NS));
 }
 
+void gq_reflector_hurry(struct gq_reflector *r, int64_t now_ns)
+{
+	if (!r->running && r->next_ns > now_ns)
+		r->next_ns = now_ns;
+}
+
 static void query(struct gq_buf *path, const char *key, const char *value)
 {
 	gq_buf_putc(path, strchr(path->data, '?') ? '&' : '?');

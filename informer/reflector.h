@@ -28,8 +28,8 @@ struct gq_reflector_counters {
 	atomic_int_fast64_t last_byte_ns;
 };
 
-/* resource, options: borrowed; of the options all but config, clock and user_agent are read. seed:
- * of jitter. Errors: GQ_EINVALID, GQ_ENOMEM. */
+/* resource, options: borrowed; of the options all but config, credential, clock and user_agent are
+ * read. seed: of jitter. Errors: GQ_EINVALID, GQ_ENOMEM. */
 int gq_reflector_new(const struct gq_informer_resource *resource,
 		     const struct gq_informer_options *options, uint64_t seed,
 		     struct gq_reflector **ret_reflector, struct gq_err *err);
@@ -64,6 +64,9 @@ void gq_reflector_cut(struct gq_reflector *reflector, int64_t now_ns);
 /* The collection is to be listed anew, at once, whatever was under way: what still ran has been
  * ended by the caller. */
 void gq_reflector_relist(struct gq_reflector *reflector, int64_t now_ns);
+
+/* What the last request failed of may be mended: the next is due at once. */
+void gq_reflector_hurry(struct gq_reflector *reflector, int64_t now_ns);
 
 /* No more bytes are at hand: tells GQ_EVENT_IDLE if events came since the last time. */
 void gq_reflector_idle(struct gq_reflector *reflector);

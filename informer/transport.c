@@ -18,7 +18,6 @@
 
 enum {
 	PEM_MAX_BYTES = 1 << 20,
-	TOKEN_MAX_BYTES = 64 << 10,
 	CONNECT_TIMEOUT_MS = 15000,
 	DEAD_PEER_MS = 30000,
 	BUFFER_BYTES = 256 << 10,
@@ -31,7 +30,8 @@ struct gq_transport {
 	const char *user_agent;
 	char *base;  /* scheme, host, port and path in front of a request's path */
 	char *proxy; /* or "": without it libcurl would look into the environment */
-	char *token; /* as last read from token_file */
+	struct gq_credential *credential;
+	struct gq_credential *own_credential; /* or NULL: it is another's */
 	struct curl_slist *connect_to; /* tls-server-name in the URL, the true address here */
 	char *host_header;             /* "Host: …" then */
 };
@@ -159,8 +159,9 @@ static int override_name(struct gq_transport *t, struct gq_err *err)
 	return 0;
 }
 
-int gq_transport_new(const struct gq_kubeconfig *config, const char *user_agent,
-		     struct gq_transport **ret_transport, struct gq_err *err)
+int gq_transport_new(const struct gq_kubeconfig *config, struct gq_credential *credential,
+		     const char *user_agent, struct gq_transport **ret_transport,
+		     struct gq_err *err)
 {
 	(void)pthread_once(&curl_once, init_curl);
 	if (curl_ready)
@@ -173,6 +174,9 @@ int gq_transport_new(const struct gq_kubeconfig *config, const char *user_agent,
 		return gq_fail(err, GQ_ENOMEM, "out of memory");
 	t->config = config;
 	t->user_agent = user_agent;
+	if (!credential && (code = gq_credential_new(config, &t->own_credential, err)))
+		return code;
+	t->credential = credential ? credential : t->own_credential;
 	t->base = strdup(config->server);
 	const char *proxy = config->proxy_url ? config->proxy_url : "";
 	/* the proxy resolves names, as with client-go */
@@ -196,41 +200,15 @@ void gq_transport_free(struct gq_transport *t)
 		return;
 	free(t->base);
 	gq_secret_free(t->proxy);
-	gq_secret_free(t->token);
+	gq_credential_free(t->own_credential);
 	curl_slist_free_all(t->connect_to);
 	free(t->host_header);
 	free(t);
 }
 
-void gq_transport_unauthorized(struct gq_transport *t)
+struct gq_credential *gq_transport_credential(struct gq_transport *t)
 {
-	gq_secret_free(t->token);
-	t->token = NULL;
-}
-
-static int read_token(struct gq_transport *t, struct gq_err *err)
-{
-	struct gq_err why = {0};
-	char *text = NULL;
-	size_t len = 0;
-
-	int code = gq_secret_read_file(t->config->token_file, TOKEN_MAX_BYTES, &text, &len, &why);
-	/* one with a NUL inside is no text, and what stands before it no token */
-	bool broken = !code && memchr(text, '\0', len);
-	char *token = code || broken ? NULL : gq_secret_trimmed(text, len);
-	gq_secret_wipe(text, len);
-	/* halfway through a rotation the file may be missing or empty */
-	if (token && *token && gq_secret_is_header_value(token)) {
-		gq_secret_free(t->token);
-		t->token = token;
-		return 0;
-	}
-	gq_secret_free(token);
-	if (t->token)
-		return 0;
-	if (code)
-		return gq_fail(err, GQ_EIO, "no token: %s", why.msg);
-	return gq_fail(err, GQ_EIO, "no token: %s holds none", t->config->token_file);
+	return t->credential;
 }
 
 static int on_socket(void *arg, curl_socket_t fd, curlsocktype purpose)
@@ -317,10 +295,8 @@ static CURLcode set_connection(CURL *easy, const struct gq_transport *t)
 	return rc;
 }
 
-static CURLcode set_credentials(CURL *easy, const struct gq_transport *t)
+static CURLcode set_credentials(CURL *easy, const struct gq_kubeconfig *config, const char *token)
 {
-	const struct gq_kubeconfig *config = t->config;
-	const char *token = config->token_file ? t->token : config->token;
 	CURLcode rc = CURLE_OK;
 
 	if (token) {
@@ -375,17 +351,17 @@ static int make_headers(const struct gq_transport *t, const char *content_type,
 }
 
 int gq_transport_request(struct gq_transport *t, const char *path, const char *content_type,
-			 CURL **ret_easy, struct curl_slist **ret_headers, struct gq_err *err)
+			 struct gq_credential_use *use, CURL **ret_easy,
+			 struct curl_slist **ret_headers, struct gq_err *err)
 {
+	GQ_CLEANUP(gq_cleanup_secret) char *token = NULL;
 	GQ_CLEANUP(cleanup_slist) struct curl_slist *headers = NULL;
 	GQ_CLEANUP(cleanup_easy) CURL *easy = NULL;
 	GQ_AUTOFREE char *url = NULL;
 
-	if (t->config->token_file) {
-		int code = read_token(t, err);
-		if (code)
-			return code;
-	}
+	int code = gq_credential_begin(t->credential, use, &token, err);
+	if (code)
+		return code;
 	if (asprintf(&url, "%s%s", t->base, path) < 0) {
 		url = NULL;
 		return gq_fail(err, GQ_ENOMEM, "out of memory");
@@ -397,7 +373,7 @@ int gq_transport_request(struct gq_transport *t, const char *path, const char *c
 	if (!rc)
 		rc = set_tls(easy, t->config);
 	if (!rc)
-		rc = set_credentials(easy, t);
+		rc = set_credentials(easy, t->config, token);
 	if (!rc)
 		rc = curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
 	if (!rc)

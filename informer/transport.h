@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "informer/credential.h"
 #include "informer/kubeconfig.h"
 
 /* How requests reach the API server: the settings and credentials of every libcurl handle. HTTP/1.1
@@ -12,22 +13,25 @@
  * never Accept-Encoding. One thread at a time. */
 struct gq_transport;
 
-/* config, user_agent: borrowed. Loads certificates and keys once, to tell what is wrong with them.
+/* config, credential, user_agent: borrowed. credential: NULL for one of its own. Loads certificates
+ * and keys once, to tell what is wrong with them.
  * Errors: GQ_EINVALID names the file or key at fault; GQ_ENOMEM. */
-int gq_transport_new(const struct gq_kubeconfig *config, const char *user_agent,
-		     struct gq_transport **ret_transport, struct gq_err *err);
+int gq_transport_new(const struct gq_kubeconfig *config, struct gq_credential *credential,
+		     const char *user_agent, struct gq_transport **ret_transport,
+		     struct gq_err *err);
 void gq_transport_free(struct gq_transport *transport);
 GQ_DEFINE_CLEANUP(gq_cleanup_transport, struct gq_transport, gq_transport_free);
 
-/* A handle for one request to path (with query), with everything set but callbacks and method. The
- * token file is read here, anew each time: what was read last serves while it can't be read.
- * content_type: may be NULL. ret_headers: to be freed after the handle.
+/* The transport's, for its life. */
+struct gq_credential *gq_transport_credential(struct gq_transport *transport);
+
+/* A handle for one request to path (with query), with everything set but callbacks and method.
+ * content_type: may be NULL. use: filled in any case, so that what comes of the request can be told
+ * to the credential. ret_headers: to be freed after the handle.
  * Errors: GQ_EIO no token can be read; GQ_ENOMEM. */
 int gq_transport_request(struct gq_transport *transport, const char *path, const char *content_type,
-			 CURL **ret_easy, struct curl_slist **ret_headers, struct gq_err *err);
-
-/* The server answered 401: the token read last is not used again without reading its file. */
-void gq_transport_unauthorized(struct gq_transport *transport);
+			 struct gq_credential_use *use, CURL **ret_easy,
+			 struct curl_slist **ret_headers, struct gq_err *err);
 
 /* Called at the start of a thread that drives transfers: it takes no signals. Not SIGPIPE either,
  * which OpenSSL's writes would raise. */

@@ -131,7 +131,7 @@ void gq_slot_count(const struct gq_slot *slot, unsigned bank, const struct gq_cl
 	/* What surely exists comes first, so that a namesake counts only by what it adds. */
 	static const enum gq_charge_state order[] = {GQ_STATE_BOUND, GQ_STATE_TERMINATING,
 						     GQ_STATE_PENDING, GQ_STATE_RESERVED};
-	struct gq_amount most = {0, 0};
+	struct gq_amount most = {0, 0}, ready = {0, 0};
 
 	*ret_count = (struct gq_count){0};
 	for (size_t i = 0; slot && i < sizeof order / sizeof order[0]; i++) {
@@ -139,13 +139,23 @@ void gq_slot_count(const struct gq_slot *slot, unsigned bank, const struct gq_cl
 		for (; at != &slot->charges; at = at->next) {
 			const struct gq_charge *charge =
 			    gq_list_entry(at, struct gq_charge, in_slot);
-			if (charge->state == order[i] && charge != replaced)
-				count_rise(ret_count, &most, order[i],
-					   gq_parts_inside(&charge->parts[bank], leaves));
+			if (charge->state != order[i] || charge == replaced)
+				continue;
+			struct gq_amount amount = gq_parts_inside(&charge->parts[bank], leaves);
+			count_rise(ret_count, &most, order[i], amount);
+			if (order[i] == GQ_STATE_BOUND && !gq_pod_unready(charge->pod))
+				ready = gq_amount_max(ready, amount);
 		}
 	}
+	ret_count->unready = gq_amount_sub(ret_count->by[GQ_STATE_BOUND], ready);
 	if (extra)
 		count_rise(ret_count, &most, GQ_STATE_RESERVED, gq_parts_inside(extra, leaves));
+}
+
+static void total_change(struct gq_amount *total, struct gq_amount amount, bool add)
+{
+	/* never below 0, but by a bug of ours: the recount would tell */
+	*total = add ? gq_amount_add(*total, amount) : gq_amount_sub(*total, amount);
 }
 
 static void limit_change(struct gq_book_limit *limit, const struct gq_count *count, bool add,
@@ -154,12 +164,9 @@ static void limit_change(struct gq_book_limit *limit, const struct gq_count *cou
 	limit->bound_share_s += (double)limit->used.by[GQ_STATE_BOUND].shares *
 				((double)(now_ns - limit->bound_since_ns) / (double)GQ_NS_PER_S);
 	limit->bound_since_ns = now_ns;
-	for (int s = 0; s < GQ_STATES; s++) {
-		struct gq_amount *used = &limit->used.by[s];
-		/* never below 0, but by a bug of ours: the recount would tell */
-		*used =
-		    add ? gq_amount_add(*used, count->by[s]) : gq_amount_sub(*used, count->by[s]);
-	}
+	for (int s = 0; s < GQ_STATES; s++)
+		total_change(&limit->used.by[s], count->by[s], add);
+	total_change(&limit->used.unready, count->unready, add);
 }
 
 static void book_change(struct gq_book *book, const struct gq_slot *slot, bool add, int64_t now_ns)

@@ -6,7 +6,8 @@
 #include "quota/message.h"
 
 /* Resource claims (DRA): this version counts none, so a pod with claims passes only when every
- * DeviceClass behind them is proven to be of no GPU. The objects are read as they are now. */
+ * DeviceClass behind them is proven to be of no GPU. The objects are read as they are now: of a
+ * template's pods, which come later, what does not exist yet says nothing. */
 
 void gq_reads_done(struct gq_reads *reads)
 {
@@ -98,6 +99,8 @@ static enum gq_claims_verdict check_class(const struct check *check, const char 
 		return refuse_unreadable(check, claim, GQ_MSG_CLAIM_CLASSES);
 	if (!read->done)
 		return GQ_CLAIMS_READ;
+	if (read->code == GQ_ENOTFOUND && gq_pod_is_template(check->pod))
+		return GQ_CLAIMS_HARMLESS;
 	if (read->code == GQ_ENOTFOUND || read->code == GQ_EDENIED)
 		return refuse_class(check, claim, device_class);
 	if (read->code)
@@ -132,6 +135,8 @@ static enum gq_claims_verdict check_claim(const struct check *check,
 		return refuse_unreadable(check, claim->name, GQ_MSG_CLAIM_MANY);
 	if (!read->done)
 		return GQ_CLAIMS_READ;
+	if (read->code == GQ_ENOTFOUND && gq_pod_is_template(pod))
+		return GQ_CLAIMS_HARMLESS;
 	if (read->code == GQ_ENOTFOUND)
 		return refuse_unreadable(check, claim->name, GQ_MSG_CLAIM_ABSENT);
 	if (read->code == GQ_EDENIED)

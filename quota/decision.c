@@ -121,6 +121,21 @@ static bool lands_on_several(const struct gq_view *view, const struct gq_parts *
 	return true;
 }
 
+bool gq_check_ambiguous_class(const struct gq_view *view, const struct gq_pod *pod,
+			      const struct gq_parts *parts, struct gq_verdict *verdict)
+{
+	const struct gq_explain about = {.policy = view->policy,
+					 .snapshot = view->snapshot,
+					 .pod = pod,
+					 .namespace_ = pod->namespace_,
+					 .locale = verdict->locale};
+
+	if (!view->policy->ambiguous_deny || !lands_on_several(view, parts))
+		return false;
+	gq_explain_ambiguous_class(&verdict->message, &about, view->assign.tenant, parts);
+	return gq_verdict_refuse(verdict, gq_view_tenant(view)->mode, GQ_REASON_AMBIGUOUS_CLASS);
+}
+
 /* ---- charging ---- */
 
 /* Earlier attempts of the same maker that no pod followed. One that makes pods fast is held back
@@ -322,15 +337,9 @@ static enum outcome decide_quota(struct gq_ledger *ledger, struct proposal *prop
 
 	if (gq_makers_print(create->pod, create->user, proposal->makers))
 		return OUTCOME_NOMEM;
-	if (gq_check_pod_limit(view, create->pod, &proposal->parts, verdict))
+	if (gq_check_pod_limit(view, create->pod, &proposal->parts, verdict) ||
+	    gq_check_ambiguous_class(view, create->pod, &proposal->parts, verdict))
 		return OUTCOME_DONE;
-	if (view->policy->ambiguous_deny && lands_on_several(view, &proposal->parts)) {
-		gq_explain_ambiguous_class(&verdict->message, &about, view->assign.tenant,
-					   &proposal->parts);
-		if (gq_verdict_refuse(verdict, view->policy->tenants[view->assign.tenant].mode,
-				      GQ_REASON_AMBIGUOUS_CLASS))
-			return OUTCOME_DONE;
-	}
 	int code = gq_entry_print(&proposal->entry, create->pod, create->user, NULL);
 	if (code == GQ_ETOOBIG) {
 		gq_explain_too_big(&verdict->message, verdict->locale);
@@ -466,6 +475,7 @@ int gq_decide_ephemeral(struct gq_ledger *ledger, const struct gq_create *create
 	    .snapshot = view.snapshot,
 	    .pod = create->pod,
 	    .posture = create->posture,
+	    .reads = create->reads,
 	    .ephemeral_only = true,
 	    .had = had,
 	    .n_had = n_had,

@@ -4,8 +4,9 @@
 #include "quota/decision.h"
 #include "quota/ledger_internal.h"
 
-/* Shared by decision.c (creations), binding.c, view.c (what a decision looks at), verdict.c, fit.c
- * (does it fit), claims.c (what must be read first), rules*.c and explain.c (the words). */
+/* Shared by decision.c (creations), binding.c, workload*.c, view.c (what a decision looks at),
+ * verdict.c, fit.c (does it fit), claims.c (what must be read first), rules*.c and explain.c (the
+ * words). */
 
 enum gq_finding_kind {
 	GQ_FINDING_SHARES, /* more GPUs than the limit has left */
@@ -48,6 +49,7 @@ struct gq_holder {
 struct gq_facts {
 	struct gq_finding finding;
 	int tenant; /* of the namespace */
+	bool alone; /* it would not fit with nothing else held either */
 	struct gq_holder holders[GQ_HOLDERS_MAX];
 	size_t n_holders;
 	bool holders_cut;   /* the namespace has more of them */
@@ -90,6 +92,9 @@ bool gq_check_countable(const struct gq_view *view, const struct gq_pod *pod,
 /* The tenant's own podLimit. */
 bool gq_check_pod_limit(const struct gq_view *view, const struct gq_pod *pod,
 			const struct gq_parts *parts, struct gq_verdict *verdict);
+/* Whether the policy wants one class chosen, and the pod may land on several. */
+bool gq_check_ambiguous_class(const struct gq_view *view, const struct gq_pod *pod,
+			      const struct gq_parts *parts, struct gq_verdict *verdict);
 
 /* ---- fit.c (ledger.lock held) ---- */
 
@@ -102,6 +107,11 @@ void gq_fit(const struct gq_book *book, const struct gq_slot *slot, int tenant,
 	    const struct gq_charge *replaced, const struct gq_parts *had, int64_t wall_s,
 	    struct gq_findings *ret_findings);
 
+/* The same for a pod that nothing else is held besides: what does not fit so never fits under these
+ * limits. */
+void gq_fit_alone(const struct gq_book *book, int tenant, const struct gq_parts *parts,
+		  int64_t wall_s, struct gq_findings *ret_findings);
+
 /* The finding that refuses: the first whose limit is enforced, or NULL. */
 const struct gq_finding *gq_findings_enforced(const struct gq_findings *findings);
 
@@ -110,6 +120,10 @@ void gq_fit_facts(const struct gq_ledger *ledger, const struct gq_book *book,
 		  const struct gq_ns *ns, const struct gq_slot *slot, int tenant,
 		  const struct gq_pod *pod, const struct gq_parts *parts,
 		  const struct gq_finding *finding, int64_t wall_s, struct gq_facts *ret_facts);
+/* The same about one of gq_fit_alone(): no holders. */
+void gq_fit_alone_facts(const struct gq_book *book, int tenant, const struct gq_pod *pod,
+			const struct gq_parts *parts, const struct gq_finding *finding,
+			int64_t wall_s, struct gq_facts *ret_facts);
 
 /* ---- verdict.c ---- */
 
@@ -122,6 +136,8 @@ int gq_verdict_no_room(struct gq_verdict *verdict, enum gq_room room);
 /* A refusal in the mode of whoever makes it: refused, warned about, or only noted. The text is in
  * verdict->message. Returns whether the pod is refused. */
 bool gq_verdict_refuse(struct gq_verdict *verdict, enum gq_mode mode, enum gq_reason reason);
+/* A warning about what nobody refuses. The text is in verdict->message, which is emptied. */
+void gq_verdict_warn(struct gq_verdict *verdict, enum gq_reason reason);
 enum gq_reason gq_finding_reason(const struct gq_finding *finding);
 
 /* ---- claims.c (no lock) ---- */

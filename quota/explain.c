@@ -2,26 +2,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "quota/decision_internal.h"
-#include "quota/message.h"
+#include "quota/explain_internal.h"
 #include "quota/quantity.h"
 #include "quota/rules_internal.h"
 
-#define PHRASE(name) struct gq_buf name GQ_BUF_CLEANUP = GQ_BUF_INIT(2048)
-
-/* A phrase that did not fit or found no memory prints as what there is of it. */
-static const char *text(const struct gq_buf *phrase)
-{
-	return phrase->data ? phrase->data : "";
-}
-
-#define PRINT(out, locale, id, ...)                                                                \
-	gq_message_print(out, locale, id, (const struct gq_message_arg[]){__VA_ARGS__},            \
-			 sizeof((const struct gq_message_arg[]){__VA_ARGS__}) /                    \
-			     sizeof(struct gq_message_arg))
-
-static void print_amount(struct gq_buf *out, enum gq_locale locale,
-			 const struct gq_finding *finding, int64_t amount)
+void gq_explain_amount(struct gq_buf *out, enum gq_locale locale, const struct gq_finding *finding,
+		       int64_t amount)
 {
 	if (finding->kind == GQ_FINDING_MEMORY)
 		gq_message_mib(out, locale, amount);
@@ -36,8 +22,8 @@ static void print_separator(struct gq_buf *out, enum gq_locale locale)
 		gq_buf_puts(out, gq_message_template(locale, GQ_MSG_LIST_SEPARATOR));
 }
 
-static void print_limit(struct gq_buf *out, const struct gq_explain *about,
-			const struct gq_finding *finding)
+void gq_explain_limit(struct gq_buf *out, const struct gq_explain *about,
+		      const struct gq_finding *finding)
 {
 	const char *name = gq_class_name(about->policy->classes, finding->class_id);
 
@@ -54,8 +40,8 @@ static void print_states(struct gq_buf *out, enum gq_locale locale,
 
 	for (int s = 0; s < GQ_STATES; s++) {
 		by[s] = GQ_BUF_INIT(64);
-		print_amount(&by[s], locale, finding,
-			     gq_finding_amount(finding, finding->used.by[s]));
+		gq_explain_amount(&by[s], locale, finding,
+				  gq_finding_amount(finding, finding->used.by[s]));
 	}
 	bool terminating = gq_finding_amount(finding, finding->used.by[GQ_STATE_TERMINATING]) > 0;
 	PRINT(out, locale, terminating ? GQ_MSG_STATES_TERMINATING : GQ_MSG_STATES,
@@ -79,12 +65,12 @@ static void print_over(struct gq_buf *out, const struct gq_explain *about,
 	bool parent = finding->tenant != tenant;
 	bool memory = finding->kind == GQ_FINDING_MEMORY;
 
-	print_limit(&limit, about, finding);
-	print_amount(&used, about->locale, finding, holds);
+	gq_explain_limit(&limit, about, finding);
+	gq_explain_amount(&used, about->locale, finding, holds);
 	print_states(&states, about->locale, finding);
-	print_amount(&asks, about->locale, finding, finding->adds);
-	print_amount(&excess, about->locale, finding,
-		     gq_sat_sub(gq_sat_add(holds, finding->adds), finding->most));
+	gq_explain_amount(&asks, about->locale, finding, finding->adds);
+	gq_explain_amount(&excess, about->locale, finding,
+			  gq_sat_sub(gq_sat_add(holds, finding->adds), finding->most));
 	enum gq_message_id id = memory ? (parent ? GQ_MSG_OVER_MEMORY_PARENT : GQ_MSG_OVER_MEMORY)
 				       : (parent ? GQ_MSG_OVER_LIMIT_PARENT : GQ_MSG_OVER_LIMIT);
 	PRINT(out, about->locale, id, {"tenant", about->policy->tenants[finding->tenant].name},
@@ -121,7 +107,7 @@ static void print_holder(struct gq_buf *list, const struct gq_explain *about,
 {
 	PHRASE(holds);
 
-	print_amount(&holds, about->locale, finding, holder->holds);
+	gq_explain_amount(&holds, about->locale, finding, holder->holds);
 	print_separator(list, about->locale);
 	PRINT(list, about->locale, GQ_MSG_HOLDER, {"holder", holder->name},
 	      {"holds", text(&holds)});
@@ -144,7 +130,7 @@ static void print_holders(struct gq_buf *out, const struct gq_explain *about,
 		print_holder(&list, about, finding, &facts->holders[i]);
 		more = gq_sat_sub(more, facts->holders[i].holds);
 	}
-	print_amount(&rest, about->locale, finding, more);
+	gq_explain_amount(&rest, about->locale, finding, more);
 	enum gq_message_id id = facts->n_holders == 0 ? GQ_MSG_HOLDERS_ELSEWHERE
 				: more == 0           ? GQ_MSG_HOLDERS
 				: facts->holders_cut  ? GQ_MSG_HOLDERS_CUT
@@ -169,8 +155,8 @@ static void print_classes(struct gq_buf *out, const struct gq_explain *about,
 		gq_buf_puts(out, "*");
 }
 
-static void print_fit(struct gq_buf *out, const struct gq_explain *about,
-		      const struct gq_facts *facts)
+void gq_explain_fit(struct gq_buf *out, const struct gq_explain *about,
+		    const struct gq_facts *facts)
 {
 	const char *label = "", *value = "", *class_name = "";
 	PHRASE(gpus);
@@ -193,6 +179,7 @@ static void print_fit(struct gq_buf *out, const struct gq_explain *about,
 				: class_name[0] && facts->fewer_gpus > 0 ? GQ_MSG_FIT_FEWER_OR_CLASS
 				: class_name[0]                          ? GQ_MSG_FIT_CLASS
 				: facts->fewer_gpus > 0                  ? GQ_MSG_FIT_FEWER
+				: facts->alone                           ? GQ_MSG_FIT_NEVER
 									 : GQ_MSG_FIT_NONE;
 	PRINT(out, about->locale, id, {"gpus", text(&gpus)}, {"class", class_name},
 	      {"free", text(&free_gpus)}, {"label", label}, {"value", value},
@@ -215,12 +202,12 @@ void gq_explain_finding(struct gq_buf *out, const struct gq_explain *about,
 	if (facts->finding.kind == GQ_FINDING_UNLISTED) {
 		print_unlisted(out, about, &facts->finding);
 		if (facts->narrows)
-			print_fit(out, about, facts);
+			gq_explain_fit(out, about, facts);
 		return;
 	}
 	print_over(out, about, &facts->finding, facts->tenant);
 	print_holders(out, about, facts);
-	print_fit(out, about, facts);
+	gq_explain_fit(out, about, facts);
 	if (facts->surges) {
 		print_owner(&owner, about->locale, about->pod);
 		gq_buf_puts(out, "\n");
@@ -350,10 +337,10 @@ void gq_explain_binding(struct gq_buf *out, const struct gq_explain *about, cons
 		      {"class", class_name}, {"tenant", tenant});
 		return;
 	}
-	print_limit(&limit, about, finding);
-	print_amount(&used, about->locale, finding,
-		     gq_finding_amount(finding, gq_count_total(&finding->used)));
-	print_amount(&asks, about->locale, finding, finding->adds);
+	gq_explain_limit(&limit, about, finding);
+	gq_explain_amount(&used, about->locale, finding,
+			  gq_finding_amount(finding, gq_count_total(&finding->used)));
+	gq_explain_amount(&asks, about->locale, finding, finding->adds);
 	PRINT(out, about->locale, GQ_MSG_BINDING_NO_ROOM, {"node", node}, {"class", class_name},
 	      {"tenant", tenant}, {"limit", text(&limit)}, {"used", text(&used)},
 	      {"asks", text(&asks)});

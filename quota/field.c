@@ -234,6 +234,20 @@ int gq_field_bool(const struct gq_field *up, const char *key, bool *ret_value, s
 	return 0;
 }
 
+int gq_field_count(const struct gq_field *up, const char *key, int64_t absent, int64_t *ret_count,
+		   struct gq_err *err)
+{
+	struct json_object *value = member(up, key);
+	int64_t count = value ? json_object_get_int64(value) : absent;
+
+	if (value &&
+	    (!json_object_is_type(value, json_type_int) || count < 0 || count > GQ_FIELD_COUNT_MAX))
+		return gq_field_fail(up, key, GQ_EINVALID, err,
+				     "must be a whole number from 0 to %d", GQ_FIELD_COUNT_MAX);
+	*ret_count = count;
+	return 0;
+}
+
 static int by_key(const void *a, const void *b)
 {
 	return strcmp(((const struct gq_label *)a)->key, ((const struct gq_label *)b)->key);

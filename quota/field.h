@@ -4,6 +4,7 @@
 #include <json-c/json.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -67,6 +68,11 @@ int gq_field_quantity(const struct gq_field *map, const char *key, struct json_o
 
 /* true or false; absent is false. */
 int gq_field_bool(const struct gq_field *up, const char *key, bool *ret_value, struct gq_err *err);
+
+/* A whole number of 0 … GQ_FIELD_COUNT_MAX, as the API server's int32 counts are. */
+#define GQ_FIELD_COUNT_MAX INT32_MAX
+int gq_field_count(const struct gq_field *up, const char *key, int64_t absent, int64_t *ret_count,
+		   struct gq_err *err);
 
 /* Whether a member is there and not null. */
 bool gq_field_has(const struct gq_field *up, const char *key);

@@ -103,6 +103,29 @@ void gq_fit(const struct gq_book *book, const struct gq_slot *slot, int tenant,
 				    had, wall_s, ret_findings);
 }
 
+void gq_fit_alone(const struct gq_book *book, int tenant, const struct gq_parts *parts,
+		  int64_t wall_s, struct gq_findings *ret_findings)
+{
+	ret_findings->n = 0;
+	check_listed(book, tenant, parts, ret_findings);
+	for (int t = tenant; t >= 0; t = book->tenants[t].parent) {
+		const struct gq_book_tenant *owner = &book->tenants[t];
+		for (size_t i = 0; i < owner->n_limits; i++) {
+			const struct gq_book_limit *limit = &owner->limits[i];
+			struct gq_amount most = gq_book_most(limit, owner, wall_s);
+			struct gq_amount asks = gq_parts_inside(parts, limit->leaves);
+			struct gq_finding finding = {.kind = GQ_FINDING_SHARES,
+						     .tenant = t,
+						     .mode = owner->spec->mode,
+						     .class_id = limit->class_id};
+			check_currency(ret_findings, finding, most.shares, 0, asks.shares, 0);
+			finding.kind = GQ_FINDING_MEMORY;
+			check_currency(ret_findings, finding, most.memory_mib, 0, asks.memory_mib,
+				       0);
+		}
+	}
+}
+
 const struct gq_finding *gq_findings_enforced(const struct gq_findings *findings)
 {
 	for (size_t i = 0; i < findings->n; i++)
@@ -218,9 +241,10 @@ static struct gq_amount limit_left(const struct gq_book_tenant *tenant,
 	return gq_amount_sub(gq_book_most(limit, tenant, wall_s), gq_count_total(&limit->used));
 }
 
-/* So many whole GPUs of what the pod asks for fit in every limit, in both currencies. */
+/* So many whole GPUs of what the pod asks for fit in every limit, in both currencies. alone: with
+ * nothing else held. */
 static int64_t whole_gpus_left(const struct gq_book *book, int tenant, const struct gq_parts *parts,
-			       int64_t wall_s)
+			       int64_t wall_s, bool alone)
 {
 	int64_t least = GQ_UNLIMITED;
 
@@ -228,7 +252,9 @@ static int64_t whole_gpus_left(const struct gq_book *book, int tenant, const str
 		for (size_t i = 0; i < book->tenants[t].n_limits; i++) {
 			const struct gq_book_limit *limit = &book->tenants[t].limits[i];
 			struct gq_amount asks = gq_parts_inside(parts, limit->leaves);
-			struct gq_amount left = limit_left(&book->tenants[t], limit, wall_s);
+			struct gq_amount left = alone
+						    ? gq_book_most(limit, &book->tenants[t], wall_s)
+						    : limit_left(&book->tenants[t], limit, wall_s);
 			int64_t gpus = asks.shares / GQ_SHARES_PER_GPU;
 			if (gpus == 0)
 				continue;
@@ -343,7 +369,18 @@ void gq_fit_facts(const struct gq_ledger *ledger, const struct gq_book *book,
 		if (ns) /* whether they are named is the policy's, and explain.c's */
 			find_holders(ledger, book, ns, pod, ret_facts);
 		if (asks_whole_gpus(pod))
-			ret_facts->fewer_gpus = whole_gpus_left(book, tenant, parts, wall_s);
+			ret_facts->fewer_gpus = whole_gpus_left(book, tenant, parts, wall_s, false);
 	}
 	find_other_class(book, slot, tenant, pod, parts, wall_s, ret_facts);
+}
+
+void gq_fit_alone_facts(const struct gq_book *book, int tenant, const struct gq_pod *pod,
+			const struct gq_parts *parts, const struct gq_finding *finding,
+			int64_t wall_s, struct gq_facts *ret_facts)
+{
+	*ret_facts = (struct gq_facts){
+	    .finding = *finding, .tenant = tenant, .alone = true, .other_class = GQ_CLASS_NONE};
+	if (finding->kind != GQ_FINDING_UNLISTED && asks_whole_gpus(pod))
+		ret_facts->fewer_gpus = whole_gpus_left(book, tenant, parts, wall_s, true);
+	find_other_class(book, NULL, tenant, pod, parts, wall_s, ret_facts);
 }

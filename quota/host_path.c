@@ -5,70 +5,67 @@
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* A path of the tables below is compared part by part. PID stands for a process of /proc (a number,
- * self, thread-self), UID for a number; a part that ends in '*' is a beginning. */
-struct place {
-	const char *path;
-	bool whole; /* whatever lies below it belongs to it */
-};
+ * self, thread-self), UID for a number; a part that ends in '*' is a beginning. What lies below a
+ * path counts as the path. */
 
 /* Sockets of container runtimes, and what else of them lets one take over containers. These
  * directories belong to their runtime wholly: those of shims, bundles and plugins below /run, and
  * the storage of images and containers below /var/lib. */
-static const struct place sockets[] = {
-    {"/run/containerd/containerd.sock", false},
-    {"/run/containerd/containerd.sock.ttrpc", false},
-    {"/run/containerd", true},
-    {"/run/docker.sock", false},
-    {"/run/docker", true}, /* its own containerd, plugins */
-    {"/run/crio/crio.sock", false},
-    {"/run/crio", true},
-    {"/run/podman/podman.sock", false},
-    {"/run/podman", true},
-    {"/run/cri-dockerd.sock", false},
-    {"/run/dockershim.sock", false},
-    {"/var/lib/containerd", true},
-    {"/var/lib/docker", true},
-    {"/var/lib/containers", true},
-    {"/run/k3s/containerd/containerd.sock", false}, /* RKE2 has it there too */
-    {"/run/k3s", true},
-    {"/run/k0s/containerd.sock", false},
-    {"/run/k0s", true},
+static const char *const sockets[] = {
+    "/run/containerd/containerd.sock",
+    "/run/containerd/containerd.sock.ttrpc",
+    "/run/containerd",
+    "/run/docker.sock",
+    "/run/docker", /* its own containerd, plugins */
+    "/run/crio/crio.sock",
+    "/run/crio",
+    "/run/podman/podman.sock",
+    "/run/podman",
+    "/run/cri-dockerd.sock",
+    "/run/dockershim.sock",
+    "/var/lib/containerd",
+    "/var/lib/docker",
+    "/var/lib/containers",
+    "/run/k3s/containerd/containerd.sock", /* RKE2 has it there too */
+    "/run/k3s",
+    "/run/k0s/containerd.sock",
+    "/run/k0s",
     /* not all of "common": its default-storage holds volumes */
-    {"/var/snap/microk8s/common/run/containerd.sock", false},
-    {"/var/snap/microk8s/common/run", true},
-    {"/run/nri/nri.sock", false}, /* plugins of the runtime: they may add devices */
-    {"/run/nri", true},
-    {"/run/buildkit/buildkitd.sock", false},
-    {"/run/buildkit", true},
-    {"/run/user/UID/docker.sock", false},
-    {"/run/user/UID/docker", true},
-    {"/run/user/UID/podman", true},
-    {"/run/user/UID/containerd-rootless", true},
-    {"/run/user/UID/k3s", true},
-    {"/run/user/UID/buildkit", true},
-    {"/run/cri-resmgr", true},
-    {"/run/isulad.sock", false},
-    {"/run/frakti.sock", false},
-    {"/run/rktlet.sock", false},
-    {"/run/pouchcri.sock", false},
-    {"/run/pouchd.sock", false},
-    {"/var/snap/docker/*/run", true},
-    {"/var/lib/k0s/containerd", true},
-    {"/var/lib/rancher/k3s/agent/containerd", true},
-    {"/var/lib/rancher/rke2/agent/containerd", true},
-    {"/var/snap/microk8s/common/var/lib/containerd", true},
+    "/var/snap/microk8s/common/run/containerd.sock",
+    "/var/snap/microk8s/common/run",
+    "/run/nri/nri.sock", /* plugins of the runtime: they may add devices */
+    "/run/nri",
+    "/run/buildkit/buildkitd.sock",
+    "/run/buildkit",
+    "/run/user/UID/docker.sock",
+    "/run/user/UID/docker",
+    "/run/user/UID/podman",
+    "/run/user/UID/containerd-rootless",
+    "/run/user/UID/k3s",
+    "/run/user/UID/buildkit",
+    "/run/cri-resmgr",
+    "/run/isulad.sock",
+    "/run/frakti.sock",
+    "/run/rktlet.sock",
+    "/run/pouchcri.sock",
+    "/run/pouchd.sock",
+    "/var/snap/docker/*/run",
+    "/var/lib/k0s/containerd",
+    "/var/lib/rancher/k3s/agent/containerd",
+    "/var/lib/rancher/rke2/agent/containerd",
+    "/var/snap/microk8s/common/var/lib/containerd",
     /* a process of the node leads to all of its files */
-    {"/proc/PID/root", true},
-    {"/proc/PID/task/PID/root", true},
-    {"/proc/PID/fd", true},
-    {"/proc/PID/task/PID/fd", true},
-    {"/proc/PID/map_files", true},
-    {"\\\\.\\pipe\\docker_engine*", false},
-    {"\\\\.\\pipe\\containerd-*", false},
-    {"\\\\.\\pipe\\cri-dockerd", false},
-    {"\\\\.\\pipe\\dockershim", false},
-    {"c:\\programdata\\docker", true},
-    {"c:\\programdata\\containerd", true},
+    "/proc/PID/root",
+    "/proc/PID/task/PID/root",
+    "/proc/PID/fd",
+    "/proc/PID/task/PID/fd",
+    "/proc/PID/map_files",
+    "\\\\.\\pipe\\docker_engine*",
+    "\\\\.\\pipe\\containerd-*",
+    "\\\\.\\pipe\\cri-dockerd",
+    "\\\\.\\pipe\\dockershim",
+    "c:\\programdata\\docker",
+    "c:\\programdata\\containerd",
 };
 
 /* Collectors of logs read the files of single containers. */
@@ -76,22 +73,23 @@ static const char docker_logs[] = "/var/lib/docker/containers";
 
 /* Ways to a device: the devices and their registers, the directories by which device plugins and
  * DRA drivers talk to the kubelet, specifications of devices to inject, and what GPU drivers and
- * sharing systems keep on the node. All wholly. */
-static const struct place devices[] = {
-    {"/dev", true},
-    {"/sys", true},
-    {"/proc/driver/nvidia*", true},
-    {"/var/lib/kubelet", true},
-    {"/var/lib/k0s/kubelet", true},
-    {"/var/snap/microk8s/common/var/lib/kubelet", true},
-    {"/run/nvidia*", true},
-    {"/run/cdi", true},
-    {"/etc/cdi", true},
-    {"/usr/local/vgpu", true}, /* HAMi's libraries and the counters that it enforces by */
-    {"c:\\var\\lib\\kubelet", true},
+ * sharing systems keep on the node. */
+static const char *const devices[] = {
+    "/dev",
+    "/sys",
+    "/proc/driver/nvidia*",
+    "/var/lib/kubelet",
+    "/var/lib/k0s/kubelet",
+    "/var/snap/microk8s/common/var/lib/kubelet",
+    "/run/nvidia*",
+    "/run/cdi",
+    "/etc/cdi",
+    "/usr/local/vgpu", /* HAMi's libraries and the counters that it enforces by */
+    "c:\\var\\lib\\kubelet",
 };
 
-enum relation { APART, ABOVE, SAME, BELOW };
+/* Of two paths; NESTED: one lies in the other. */
+enum relation { APART, NESTED, SAME };
 
 static bool is_number(const char *part, size_t len)
 {
@@ -121,7 +119,7 @@ static bool is_part(const char *part, size_t len, const char *pattern, size_t pa
 	return len == pattern_len && memcmp(part, pattern, len) == 0;
 }
 
-/* Where clean lies, seen from a path of the tables. */
+/* pattern: a path of the tables. */
 static enum relation relate(const char *clean, const char *pattern)
 {
 	const char *separator = *pattern == '/' ? "/" : "\\";
@@ -129,7 +127,7 @@ static enum relation relate(const char *clean, const char *pattern)
 	if ((*clean == '/') != (*pattern == '/'))
 		return APART;
 	if (strcmp(clean, "/") == 0)
-		return ABOVE;
+		return NESTED;
 	for (;;) {
 		size_t len = strcspn(clean, separator), pattern_len = strcspn(pattern, separator);
 		if (!is_part(clean, len, pattern, pattern_len))
@@ -137,19 +135,17 @@ static enum relation relate(const char *clean, const char *pattern)
 		clean += len;
 		pattern += pattern_len;
 		if (!*clean || !*pattern)
-			return *pattern ? ABOVE : *clean ? BELOW : SAME;
+			return *clean || *pattern ? NESTED : SAME;
 		clean++;
 		pattern++;
 	}
 }
 
-static const char *find(const struct place *places, size_t n, const char *clean)
+static const char *find(const char *const *places, size_t n, const char *clean)
 {
-	for (size_t i = 0; i < n; i++) {
-		enum relation relation = relate(clean, places[i].path);
-		if (relation != APART && (relation != BELOW || places[i].whole))
-			return places[i].path;
-	}
+	for (size_t i = 0; i < n; i++)
+		if (relate(clean, places[i]) != APART)
+			return places[i];
 	return NULL;
 }
 

@@ -91,7 +91,7 @@ struct gq_drift_limit {
 	char *tenant;
 	char *class_name;
 	/* The total, all states together, less what it should have been. Both are 0 where only the
-	 * states were wrong, or a charge was before its total was. */
+	 * states were wrong or what is unready of them, or a charge was before its total was. */
 	int64_t shares;
 	int64_t memory_mib;
 };
@@ -259,6 +259,7 @@ struct gq_usage_limit {
 	const char *class_name;
 	struct gq_amount most; /* grants of this moment included */
 	struct gq_amount used[GQ_STATES];
+	struct gq_amount unready; /* of used[GQ_STATE_BOUND]: held by running, not Ready pods */
 	double bound_gpu_seconds; /* since the limit exists in this process */
 	/* Of a limit that is over, after gq_ledger_usage_holders(): who holds most, most first. */
 	struct gq_usage_holder *holders;

@@ -53,6 +53,7 @@ static inline void gq_list_remove(struct gq_list *item)
 
 struct gq_count {
 	struct gq_amount by[GQ_STATES];
+	struct gq_amount unready; /* of by[GQ_STATE_BOUND]: what gq_pod_unready() pods add to it */
 };
 
 struct gq_book_limit {

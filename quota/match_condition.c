@@ -44,9 +44,8 @@ static void print_others(struct gq_buf *out)
 
 static void print_references(struct gq_buf *out)
 {
-	gq_buf_puts(out, "(");
 	gq_rules_print_reference_condition(out, "object");
-	gq_buf_puts(out, ") && ");
+	gq_buf_puts(out, " && ");
 	print_others(out);
 }
 

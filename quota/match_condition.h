@@ -9,8 +9,8 @@
 /* Appends the matchCondition of an entry of manifests/webhooks.yaml, one line without a line break:
  *   quota            pods that ask for a GPU
  *   rules            other pods in which a rule could find something
- *   references       other pods of which what they refer to has to be looked at: volumes by
- *                    claims, and schedulers, of which the policy says which are for GPUs
+ *   references       other pods with volumes by claims, or with variables from a ConfigMap as a
+ *                    whole, which would have to be read to tell
  *   user-namespaces  other pods without a user namespace of their own
  *   workloads        workloads whose template is one of the first two, and scales that grow
  * An entry asks about none of the pods that those above it ask about, but for user-namespaces,

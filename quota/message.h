@@ -45,7 +45,23 @@
 	X(FIT_FEWER_OR_CLASS, "gpus class free label value")                                       \
 	X(FIT_NARROW, "classes label value")                                                       \
 	X(FIT_NONE, "")                                                                            \
+	X(FIT_NEVER, "")                                                                           \
 	X(SURGE, "owner")                                                                          \
+	/* Workloads. kind: "Deployment". NEVER: a pod of it is over a limit whatever others hold. \
+	 * SHORT: not all of its pods fit now; pods: WORKLOAD_PODS_… printed. field: where their \
+	 * number is, spec.replicas */                                                             \
+	X(WORKLOAD_NEVER, "tenant limit asks excess")                                              \
+	X(WORKLOAD_NEVER_PARENT, "tenant child limit asks excess")                                 \
+	X(WORKLOAD_NEVER_MEMORY, "tenant limit asks excess")                                       \
+	X(WORKLOAD_NEVER_MEMORY_PARENT, "tenant child limit asks excess")                          \
+	X(WORKLOAD_SHORT, "tenant limit free kind needs pods lacks")                               \
+	X(WORKLOAD_SHORT_PARENT, "tenant child limit free kind needs pods lacks")                  \
+	X(WORKLOAD_SHORT_MEMORY, "tenant limit free kind needs pods lacks")                        \
+	X(WORKLOAD_SHORT_MEMORY_PARENT, "tenant child limit free kind needs pods lacks")           \
+	X(WORKLOAD_FIT_PODS, "count field")                                                        \
+	X(WORKLOAD_FIT_SURGE, "")                                                                  \
+	X(WORKLOAD_FIT_NODES, "")                                                                  \
+	X(WORKLOAD_FIT_NONE, "")                                                                   \
 	/* The tenant and its classes. listed: those that it has quota for; NONE: there are none.  \
 	 */                                                                                        \
 	X(UNLISTED, "tenant class listed")                                                         \
@@ -130,6 +146,15 @@
 	X(LIST_SEPARATOR, "")                                                                      \
 	X(OWNER_POD, "name")                                                                       \
 	X(CLASS_UNKNOWN, "")                                                                       \
+	/* {pods} of WORKLOAD_SHORT. each: what one asks for. MORE: besides those that there are.  \
+	 * SURGE and INSTEAD: of pods, another of these; old: PODS_… of what they replace */     \
+	X(WORKLOAD, "workload")                                                                    \
+	X(WORKLOAD_PODS_ONE, "count each")                                                         \
+	X(WORKLOAD_PODS_MANY, "count each")                                                        \
+	X(WORKLOAD_MORE_ONE, "count each")                                                         \
+	X(WORKLOAD_MORE_MANY, "count each")                                                        \
+	X(WORKLOAD_SURGE, "pods surge")                                                            \
+	X(WORKLOAD_INSTEAD, "pods old")                                                            \
 	/* Amounts: gq_message_gpus() and gq_message_memory(). */                                  \
 	X(UNLIMITED, "")                                                                           \
 	X(GPUS_ONE, "count")                                                                       \

@@ -28,9 +28,47 @@ const char *const gq_messages_en[GQ_MSG_COUNT] = {
     [GQ_MSG_FIT_NONE] =
 	"It would not fit with fewer GPUs or on another model now: wait until GPUs come free, "
 	"delete a pod that holds some, or ask who runs the cluster for more quota.",
+    [GQ_MSG_FIT_NEVER] =
+	"It would not fit with fewer GPUs or on another model either: ask who runs the cluster for "
+	"more quota.",
     [GQ_MSG_SURGE] =
 	"{owner} starts new pods before it ends old ones, which needs more GPUs than it holds: "
 	"in the strategy of its Deployment set maxSurge to 0 and maxUnavailable to 1.",
+    [GQ_MSG_WORKLOAD_NEVER] =
+	"{tenant} may hold {limit}, and each pod of this template asks for {asks}: {excess} too "
+	"many, whatever others hold.",
+    [GQ_MSG_WORKLOAD_NEVER_PARENT] =
+	"{tenant} may hold {limit}, with all its tenants, {child} among them, and each pod of this "
+	"template asks for {asks}: {excess} too many, whatever others hold.",
+    [GQ_MSG_WORKLOAD_NEVER_MEMORY] =
+	"{tenant} may hold {limit}, and each pod of this template asks for {asks}: {excess} too "
+	"much, whatever others hold.",
+    [GQ_MSG_WORKLOAD_NEVER_MEMORY_PARENT] =
+	"{tenant} may hold {limit}, with all its tenants, {child} among them, and each pod of this "
+	"template asks for {asks}: {excess} too much, whatever others hold.",
+    [GQ_MSG_WORKLOAD_SHORT] =
+	"{tenant} may hold {limit} and has {free} free; this {kind} needs {needs} ({pods}): "
+	"{lacks} too few.",
+    [GQ_MSG_WORKLOAD_SHORT_PARENT] =
+	"{tenant} may hold {limit} and has {free} free, with all its tenants, {child} among them; "
+	"this {kind} needs {needs} ({pods}): {lacks} too few.",
+    [GQ_MSG_WORKLOAD_SHORT_MEMORY] =
+	"{tenant} may hold {limit} and has {free} free; this {kind} needs {needs} ({pods}): "
+	"{lacks} too little.",
+    [GQ_MSG_WORKLOAD_SHORT_MEMORY_PARENT] =
+	"{tenant} may hold {limit} and has {free} free, with all its tenants, {child} among them; "
+	"this {kind} needs {needs} ({pods}): {lacks} too little.",
+    [GQ_MSG_WORKLOAD_FIT_PODS] =
+	"At most {count} of its pods fit now, and the others are refused until GPUs come free: "
+	"set {field} to {count}.",
+    [GQ_MSG_WORKLOAD_FIT_SURGE] =
+	"All its pods fit, but not those that it starts besides while it rolls: set maxSurge to 0 "
+	"and maxUnavailable to 1.",
+    [GQ_MSG_WORKLOAD_FIT_NODES] =
+	"Its pods on some of the nodes are refused until GPUs come free: give its template a "
+	"nodeSelector for fewer nodes.",
+    [GQ_MSG_WORKLOAD_FIT_NONE] =
+	"None of its new pods fits now: they are refused until GPUs come free.",
     [GQ_MSG_UNLISTED] =
 	"{tenant} has no quota for GPUs of class {class}, only for {listed}: choose one of "
 	"those with a nodeSelector, or ask who runs the cluster for a quota of {class}.",
@@ -214,6 +252,13 @@ const char *const gq_messages_en[GQ_MSG_COUNT] = {
     [GQ_MSG_HOLDER] = "{holder} ({holds})",
     [GQ_MSG_LIST_SEPARATOR] = ", ",
     [GQ_MSG_OWNER_POD] = "pod {name}",
+    [GQ_MSG_WORKLOAD] = "{workload}: ",
+    [GQ_MSG_WORKLOAD_PODS_ONE] = "{count} pod of {each}",
+    [GQ_MSG_WORKLOAD_PODS_MANY] = "{count} pods of {each}",
+    [GQ_MSG_WORKLOAD_MORE_ONE] = "{count} more pod of {each}",
+    [GQ_MSG_WORKLOAD_MORE_MANY] = "{count} more pods of {each}",
+    [GQ_MSG_WORKLOAD_SURGE] = "{pods} and {surge} more while it rolls",
+    [GQ_MSG_WORKLOAD_INSTEAD] = "{pods} in place of {old}",
     [GQ_MSG_CLASS_UNKNOWN] = "unknown",
     [GQ_MSG_UNLIMITED] = "unlimited",
     [GQ_MSG_GPUS_ONE] = "{count} GPU",

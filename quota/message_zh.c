@@ -37,9 +37,42 @@ const char *const gq_messages_zh[GQ_MSG_COUNT] = {
     [GQ_MSG_FIT_NONE] =
 	"目前减少 GPU 数量或换用其他型号都无法通过：请等待 GPU 释放，删除占用 GPU 的 Pod，"
 	"或联系集群管理员增加配额。",
+    [GQ_MSG_FIT_NEVER] = "减少 GPU 数量或换用其他型号也无法通过：请联系集群管理员增加配额。",
     [GQ_MSG_SURGE] =
 	"{owner} 会先启动新 Pod 再结束旧 Pod，所需的 GPU 多于它已占用的：请在其 Deployment "
 	"的 strategy 中将 maxSurge 设为 0，将 maxUnavailable 设为 1。",
+    [GQ_MSG_WORKLOAD_NEVER] =
+	"租户 {tenant} 的配额为 {limit}，而此模板的每个 Pod 申请 {asks} 张，超出 {excess} 张，即"
+	"使其他 Pod 都不占用也无法通过。",
+    [GQ_MSG_WORKLOAD_NEVER_PARENT] =
+	"租户 {tenant} 的配额为 {limit}（由其所有下级租户共用，包括 {child}），而此模板的每个 Pod "
+	"申请 {asks} 张，超出 {excess} 张，即使其他 Pod 都不占用也无法通过。",
+    [GQ_MSG_WORKLOAD_NEVER_MEMORY] =
+	"租户 {tenant} 的配额为 {limit}，而此模板的每个 Pod 申请 {asks}，超出 {excess}，即使其他 "
+	"Pod 都不占用也无法通过。",
+    [GQ_MSG_WORKLOAD_NEVER_MEMORY_PARENT] =
+	"租户 {tenant} 的配额为 {limit}（由其所有下级租户共用，包括 {child}），而此模板的每个 Pod "
+	"申请 {asks}，超出 {excess}，即使其他 Pod 都不占用也无法通过。",
+    [GQ_MSG_WORKLOAD_SHORT] =
+	"租户 {tenant} 的配额为 {limit}，剩余 {free} 张；此 {kind} 需要 {needs} 张（{pods}），还缺 "
+	"{lacks} 张。",
+    [GQ_MSG_WORKLOAD_SHORT_PARENT] =
+	"租户 {tenant} 的配额为 {limit}（由其所有下级租户共用，包括 {child}），剩余 {free} 张；此 "
+	"{kind} 需要 {needs} 张（{pods}），还缺 {lacks} 张。",
+    [GQ_MSG_WORKLOAD_SHORT_MEMORY] =
+	"租户 {tenant} 的配额为 {limit}，剩余 {free}；此 {kind} 需要 {needs}（{pods}），还缺 "
+	"{lacks}。",
+    [GQ_MSG_WORKLOAD_SHORT_MEMORY_PARENT] =
+	"租户 {tenant} 的配额为 {limit}（由其所有下级租户共用，包括 {child}），剩余 {free}；此 "
+	"{kind} 需要 {needs}（{pods}），还缺 {lacks}。",
+    [GQ_MSG_WORKLOAD_FIT_PODS] =
+	"目前最多能容纳其 {count} 个 Pod，其余的在 GPU 释放前会被拒绝：请将 {field} 设为 {count}。",
+    [GQ_MSG_WORKLOAD_FIT_SURGE] =
+	"其 Pod 全部可以容纳，但滚动更新时额外启动的 Pod 会被拒绝：请将 maxSurge 设为 0，将 "
+	"maxUnavailable 设为 1。",
+    [GQ_MSG_WORKLOAD_FIT_NODES] =
+	"其部分节点上的 Pod 在 GPU 释放前会被拒绝：请在其模板中用 nodeSelector 选择更少的节点。",
+    [GQ_MSG_WORKLOAD_FIT_NONE] = "目前无法容纳其任何新 Pod：在 GPU 释放前会被拒绝，请稍后再试。",
     [GQ_MSG_UNLISTED] =
 	"租户 {tenant} 没有 {class} 型号 GPU 的配额，只有 {listed} 的配额：请用 nodeSelector "
 	"选择其中一种，或联系集群管理员申请 {class} 的配额。",
@@ -197,6 +230,13 @@ const char *const gq_messages_zh[GQ_MSG_COUNT] = {
     [GQ_MSG_HOLDER] = "{holder}（{holds}）",
     [GQ_MSG_LIST_SEPARATOR] = "、",
     [GQ_MSG_OWNER_POD] = "Pod {name}",
+    [GQ_MSG_WORKLOAD] = "{workload}：",
+    [GQ_MSG_WORKLOAD_PODS_ONE] = "{count} 个 Pod，每个 {each}",
+    [GQ_MSG_WORKLOAD_PODS_MANY] = "{count} 个 Pod，每个 {each}",
+    [GQ_MSG_WORKLOAD_MORE_ONE] = "新增 {count} 个 Pod，每个 {each}",
+    [GQ_MSG_WORKLOAD_MORE_MANY] = "新增 {count} 个 Pod，每个 {each}",
+    [GQ_MSG_WORKLOAD_SURGE] = "{pods}，滚动更新时另加 {surge} 个",
+    [GQ_MSG_WORKLOAD_INSTEAD] = "{pods}，替换 {old}",
     [GQ_MSG_CLASS_UNKNOWN] = "未知",
     [GQ_MSG_UNLIMITED] = "不限",
     [GQ_MSG_GPUS_ONE] = "{count} 张 GPU",

@@ -41,14 +41,16 @@ static int candidate_cmp(const struct gq_candidate *a, int class_id, int64_t mib
 	return (a->device_mib > mib) - (a->device_mib < mib);
 }
 
-static void add_leaf(struct gq_candidates *out, int class_id, int64_t mib)
+static void add_leaf(struct gq_candidates *out, int class_id, int64_t mib, size_t nodes)
 {
 	size_t at = out->n;
 
 	while (at > 0) {
 		int order = candidate_cmp(&out->items[at - 1], class_id, mib);
-		if (order == 0)
+		if (order == 0) {
+			out->items[at - 1].nodes += nodes;
 			return;
+		}
 		if (order < 0)
 			break;
 		at--;
@@ -58,15 +60,18 @@ static void add_leaf(struct gq_candidates *out, int class_id, int64_t mib)
 		return;
 	}
 	memmove(&out->items[at + 1], &out->items[at], (out->n - at) * sizeof out->items[0]);
-	out->items[at] = (struct gq_candidate){class_id, mib};
+	out->items[at] = (struct gq_candidate){class_id, mib, nodes};
 	out->n++;
 }
 
+/* nodes: how many are read so. */
 static void add_reading(const struct gq_class_table *table, const struct gq_class_reading *reading,
-			struct gq_candidates *out)
+			size_t nodes, struct gq_candidates *out)
 {
+	out->nodes += nodes;
 	if (reading->class_id == GQ_CLASS_NONE) {
 		out->unknown = true;
+		out->unknown_nodes += nodes;
 		return;
 	}
 	const struct gq_class_set *leaves = gq_class_leaves(table, reading->class_id);
@@ -75,7 +80,8 @@ static void add_reading(const struct gq_class_table *table, const struct gq_clas
 			int id = (int)w * 64 + __builtin_ctzll(bits);
 			add_leaf(out, id,
 				 reading->memory_mib ? reading->memory_mib
-						     : gq_class_memory_mib(table, id));
+						     : gq_class_memory_mib(table, id),
+				 nodes);
 		}
 	}
 }
@@ -85,6 +91,7 @@ static void reset(struct gq_candidates *out, enum gq_candidates_source source)
 	out->source = source;
 	out->unknown = false;
 	out->overflow = false;
+	out->nodes = out->unknown_nodes = 0;
 	out->n = 0;
 }
 
@@ -257,7 +264,7 @@ static void match_indexed(struct matcher *m, const char *key, const char *value)
 	     at = gq_node_index_next(s, at)) {
 		const struct gq_node_known *known = &s->known[s->entries[at].known];
 		if (known->shape != GQ_NODE_NO_SHAPE && fits(m, known->node, true))
-			add_reading(s->table, &known->reading, m->out);
+			add_reading(s->table, &known->reading, 1, m->out);
 	}
 }
 
@@ -321,7 +328,7 @@ static void match_shapes(struct matcher *m, bool whole)
 			}
 		}
 		if (found)
-			add_reading(s->table, &shape->reading, m->out);
+			add_reading(s->table, &shape->reading, shape->count, m->out);
 	}
 }
 
@@ -410,7 +417,7 @@ static bool add_alternatives(const struct matcher *m, const struct gq_node_term 
 			    gq_class_read_labels(m->s->table, labels, n);
 			if (reading.class_id == GQ_CLASS_NONE)
 				return false;
-			add_reading(m->s->table, &reading, m->out);
+			add_reading(m->s->table, &reading, 0, m->out);
 		}
 		for (i = 0; i < n && ++slots[i].at == slots[i].n_values; i++)
 			slots[i].at = 0;
@@ -464,5 +471,5 @@ void gq_node_snapshot_match_node(const struct gq_node_snapshot *snapshot, const 
 	struct gq_class_reading reading = gq_node_snapshot_read(snapshot, node_name);
 
 	reset(ret_candidates, GQ_FROM_NODES);
-	add_reading(snapshot->table, &reading, ret_candidates);
+	add_reading(snapshot->table, &reading, 1, ret_candidates);
 }

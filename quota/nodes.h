@@ -52,6 +52,7 @@ bool gq_node_snapshot_has_gpu(const struct gq_node_snapshot *snapshot, const cha
 struct gq_candidate {
 	int class_id;
 	int64_t device_mib; /* 0: not known */
+	size_t nodes;       /* that fit and may be of it, or fewer; 0 when not from nodes */
 };
 
 enum gq_candidates_source {
@@ -69,6 +70,8 @@ struct gq_candidates {
 	bool unknown;
 	/* More than GQ_CANDIDATES_MAX, or selectors too long to try: treat as unknown too. */
 	bool overflow;
+	size_t nodes; /* that fit, or fewer: what a node's name decides is not looked into */
+	size_t unknown_nodes; /* of these, those whose class was never known */
 	size_t n;
 	struct gq_candidate items[GQ_CANDIDATES_MAX]; /* leaf classes, each pair once, sorted */
 };

@@ -115,13 +115,14 @@ enum gq_pod_phase { GQ_POD_PENDING, GQ_POD_RUNNING, GQ_POD_SUCCEEDED, GQ_POD_FAI
 
 struct gq_pod {
 	const char *namespace_;
-	const char *name;          /* or "" in a file that leaves it to generateName */
+	const char *name;          /* or "": a file that leaves it to generateName, a template */
 	const char *generate_name; /* or "" */
 	const char *uid;           /* or "" (files) */
 	const char *node_name;     /* or "" */
 	struct gq_owner owner;
 	enum gq_pod_phase phase;              /* Unknown counts as Running: the pod still holds */
 	bool terminating;                     /* has a deletionTimestamp */
+	bool ready;                           /* its condition Ready is True */
 	const struct gq_label *node_selector; /* sorted by key */
 	size_t n_node_selector;
 	const struct gq_node_term *affinity; /* required; terms are alternatives */
@@ -146,11 +147,26 @@ static inline bool gq_pod_asks_for_gpu(const struct gq_pod *pod)
 	       pod->problem.kind != GQ_PROBLEM_NONE;
 }
 
+/* Whether it is not one pod but what a template says of its pods. */
+static inline bool gq_pod_is_template(const struct gq_pod *pod)
+{
+	return !*pod->name && !*pod->generate_name;
+}
+
 /* Whether a pod that exists in this state is charged. */
 static inline bool gq_pod_holds(const struct gq_pod *pod)
 {
 	return gq_pod_asks_for_gpu(pod) && pod->phase != GQ_POD_SUCCEEDED &&
 	       pod->phase != GQ_POD_FAILED;
+}
+
+/* Whether a pod holds and serves nobody though it runs on its node: it warms up, or crashes again
+ * and again. The Ready condition is the kubelet's, or the node controller's once the node is lost.
+ */
+static inline bool gq_pod_unready(const struct gq_pod *pod)
+{
+	return pod->phase == GQ_POD_RUNNING && pod->node_name[0] && !pod->terminating &&
+	       !pod->ready;
 }
 
 /* Of gpuquota's own pods: which one leads, and what a new leader waits to see again. */
@@ -172,6 +188,11 @@ struct json_object;
 /* The same from a tree that is already parsed (borrowed). */
 int gq_pod_decode_tree(struct json_object *root, const char *default_namespace,
 		       struct gq_pod **ret_pod, struct gq_err *err);
+/* A pod of a PodTemplateSpec, in this namespace (may be NULL). What its metadata says of name, uid,
+ * namespace and owners is not taken over: the pods' controller sets them. root: borrowed; NULL is
+ * an empty template. Errors: as gq_pod_decode(). */
+int gq_pod_template_decode_tree(struct json_object *root, const char *namespace_,
+				struct gq_pod **ret_pod, struct gq_err *err);
 struct gq_pod *gq_pod_ref(const struct gq_pod *pod);
 void gq_pod_unref(const struct gq_pod *pod);
 /* Whether two states of a pod ask for the same and may land in the same places; of any other change

@@ -52,7 +52,10 @@ static const struct gq_json_keep keep_spec[] = {{"nodeName", NULL},
 						{"overhead", NULL},
 						{"resourceClaims", keep_claim},
 						GQ_JSON_KEEP_END};
-static const struct gq_json_keep keep_status[] = {{"phase", NULL}, GQ_JSON_KEEP_END};
+static const struct gq_json_keep keep_condition[] = {
+    GQ_JSON_KEEP_ONLY("type", "Ready"), {"status", NULL}, GQ_JSON_KEEP_END};
+static const struct gq_json_keep keep_status[] = {
+    {"phase", NULL}, {"conditions", keep_condition}, GQ_JSON_KEEP_END};
 const struct gq_json_keep gq_pod_keep[] = {
     {"metadata", keep_metadata}, {"spec", keep_spec}, {"status", keep_status}, GQ_JSON_KEEP_END};
 
@@ -60,6 +63,7 @@ const struct gq_json_keep gq_pod_keep[] = {
 struct build {
 	struct json_object *root;
 	const char *default_namespace;
+	bool template;
 	struct gq_arena *arena;
 	struct gq_pod *pod;
 	bool filling; /* the resources are read twice: to count, then to fill these */
@@ -80,6 +84,20 @@ struct asker {
 	size_t max_amounts;
 };
 
+static int build_default_namespace(struct build *b)
+{
+	const char *text = b->default_namespace ? b->default_namespace : "";
+
+	return GQ_TAKE(b->err, b->pod->namespace_, gq_arena_text(b->arena, text, strlen(text)));
+}
+
+static int build_template_metadata(struct build *b)
+{
+	b->pod->name = b->pod->generate_name = b->pod->uid = "";
+	b->pod->owner = (struct gq_owner){"", "", ""};
+	return build_default_namespace(b);
+}
+
 static int build_metadata(struct build *b, const struct gq_field *root)
 {
 	struct gq_field meta, owners, owner;
@@ -97,10 +115,8 @@ static int build_metadata(struct build *b, const struct gq_field *root)
 		code = gq_field_text(&meta, "uid", b->arena, &pod->uid, b->err);
 	if (!code && !*pod->name && !*pod->generate_name)
 		return gq_field_fail(&meta, "name", GQ_EINVALID, b->err, "must be given");
-	if (!code && !*pod->namespace_ && b->default_namespace)
-		code = GQ_TAKE(
-		    b->err, pod->namespace_,
-		    gq_arena_text(b->arena, b->default_namespace, strlen(b->default_namespace)));
+	if (!code && !*pod->namespace_)
+		code = build_default_namespace(b);
 	const char *deleted;
 	if (!code)
 		code = gq_field_peek(&meta, "deletionTimestamp", &deleted, b->err);
@@ -127,12 +143,33 @@ static int build_metadata(struct build *b, const struct gq_field *root)
 	return code;
 }
 
-static int build_phase(struct build *b, const struct gq_field *root)
+static int build_ready(struct build *b, const struct gq_field *status)
+{
+	struct gq_field list, item;
+	const char *type, *value;
+	size_t n;
+	int code = gq_field_list(status, "conditions", GQ_FIELD_ITEMS_MAX, &list, &n, b->err);
+
+	for (size_t i = 0; !code && i < n; i++) {
+		code = gq_field_item(&list, i, &item, b->err);
+		if (!code)
+			code = gq_field_peek(&item, "type", &type, b->err);
+		if (!code)
+			code = gq_field_peek(&item, "status", &value, b->err);
+		if (!code && strcmp(type, "Ready") == 0)
+			b->pod->ready = strcmp(value, "True") == 0;
+	}
+	return code;
+}
+
+static int build_status(struct build *b, const struct gq_field *root)
 {
 	struct gq_field status;
 	const char *phase;
 	int code = gq_field_object(root, "status", &status, b->err);
 
+	if (!code)
+		code = build_ready(b, &status);
 	if (!code)
 		code = gq_field_peek(&status, "phase", &phase, b->err);
 	if (code)
@@ -557,9 +594,9 @@ static int build_pod(void *arg, struct gq_arena *arena, void **ret_object, struc
 	if (code)
 		return code;
 	b->pod->problem = (struct gq_pod_problem){GQ_PROBLEM_NONE, "", "", "", GQ_PHRASE_NAME("")};
-	code = build_metadata(b, &root);
-	if (!code)
-		code = build_phase(b, &root);
+	code = b->template ? build_template_metadata(b) : build_metadata(b, &root);
+	if (!code && !b->template)
+		code = build_status(b, &root);
 	if (!code)
 		code = gq_field_object(&root, "spec", &spec, err);
 	if (!code)
@@ -581,17 +618,31 @@ static int build_pod(void *arg, struct gq_arena *arena, void **ret_object, struc
 	return code;
 }
 
-int gq_pod_decode_tree(struct json_object *root, const char *default_namespace,
-		       struct gq_pod **ret_pod, struct gq_err *err)
+static int decode(struct build *b, struct gq_pod **ret_pod, struct gq_err *err)
 {
-	struct build b = {.root = root, .default_namespace = default_namespace};
 	void *object;
+	int code = gq_arena_build(build_pod, b, &object, err);
 
-	int code = gq_arena_build(build_pod, &b, &object, err);
 	if (code)
 		return code;
 	*ret_pod = object;
 	return 0;
+}
+
+int gq_pod_decode_tree(struct json_object *root, const char *default_namespace,
+		       struct gq_pod **ret_pod, struct gq_err *err)
+{
+	struct build b = {.root = root, .default_namespace = default_namespace};
+
+	return decode(&b, ret_pod, err);
+}
+
+int gq_pod_template_decode_tree(struct json_object *root, const char *namespace_,
+				struct gq_pod **ret_pod, struct gq_err *err)
+{
+	struct build b = {.root = root, .default_namespace = namespace_, .template = true};
+
+	return decode(&b, ret_pod, err);
 }
 
 int gq_pod_decode(const char *json, size_t len, const char *default_namespace,

@@ -13,6 +13,10 @@ static void read_allow(struct gq_policy_reader *r, const struct gq_yaml_node *co
 		rules->allowed_paths = gq_policy_allowed_paths(r, own[0], &rules->n_allowed_paths);
 }
 
+#define NAME(name) name,
+static const char *const gpu_schedulers[] = {GQ_GPU_SCHEDULERS(NAME)};
+#define N_GPU_SCHEDULERS (sizeof gpu_schedulers / sizeof *gpu_schedulers)
+
 static void read_gpu_schedulers(struct gq_policy_reader *r,
 				const struct gq_yaml_node *const own[OWN_MAX])
 {
@@ -21,11 +25,16 @@ static void read_gpu_schedulers(struct gq_policy_reader *r,
 	if (!own[0])
 		return;
 	rules->gpu_schedulers = gq_policy_schedulers(r, own[0], &rules->n_gpu_schedulers);
-	for (const struct gq_yaml_node *item = own[0]->first; item; item = item->next)
-		if (item->kind == GQ_YAML_SCALAR && strcmp(item->text, "default-scheduler") == 0)
-			GQ_REPORT(r, item, "name schedulers of GPUs alone, or none with []",
-				  "scheduler %s is that of every pod that names none",
-				  GQ_QUOTE(item));
+	for (size_t i = 0; i < rules->n_gpu_schedulers; i++) {
+		size_t k = 0;
+		while (k < N_GPU_SCHEDULERS &&
+		       strcmp(rules->gpu_schedulers[i], gpu_schedulers[k]) != 0)
+			k++;
+		if (k == N_GPU_SCHEDULERS)
+			GQ_REPORT(r, own[0], "name hami-scheduler, kai-scheduler, or none with []",
+				  "the API server does not ask about pods of scheduler \"%s\"",
+				  rules->gpu_schedulers[i]);
+	}
 }
 
 static void read_only_schedulers(struct gq_policy_reader *r,
@@ -164,15 +173,14 @@ static void read_map(struct gq_policy_reader *r, enum gq_rule_id id,
  * on. */
 static void set_defaults(struct gq_rules *rules)
 {
-	static const char *const schedulers[] = {"hami-scheduler", "kai-scheduler"};
 	static const char *const memory[] = {"nvidia.com/gpumem", "nvidia.com/gpumem-percentage"};
 	static const struct gq_vgpu_names hami[] = {{"nvidia.com/gpu", memory, 2}};
 
 	for (int id = 0; id < GQ_RULES; id++)
 		rules->by[id].mode = GQ_MODE_DISABLED;
 	rules->pod_limit.shares = GQ_UNLIMITED;
-	rules->gpu_schedulers = schedulers;
-	rules->n_gpu_schedulers = sizeof schedulers / sizeof schedulers[0];
+	rules->gpu_schedulers = gpu_schedulers;
+	rules->n_gpu_schedulers = N_GPU_SCHEDULERS;
 	rules->vgpus = hami;
 	rules->n_vgpus = sizeof hami / sizeof hami[0];
 }

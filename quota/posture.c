@@ -212,35 +212,79 @@ static int build_env_from(struct build *b, const struct gq_field *item, struct g
 	return code;
 }
 
+/* What an envFrom without a prefix brings is only known to its ConfigMap. (Secrets are never read.)
+ */
+static int peek_env_map(struct build *b, const struct gq_field *item, const char **ret_name)
+{
+	struct gq_field map;
+	const char *prefix;
+	int code = gq_field_peek(item, "prefix", &prefix, b->err);
+
+	*ret_name = "";
+	if (!code)
+		code = gq_field_object(item, "configMapRef", &map, b->err);
+	return code || *prefix ? code : gq_field_peek(&map, "name", ret_name, b->err);
+}
+
+static int count_env_froms(struct build *b, const struct gq_field *list, size_t n,
+			   size_t *ret_prefixed, size_t *ret_maps)
+{
+	struct gq_field item;
+	const char *prefix, *map;
+	int code = 0;
+
+	*ret_prefixed = *ret_maps = 0;
+	for (size_t i = 0; !code && i < n; i++) {
+		code = gq_field_item(list, i, &item, b->err);
+		if (!code)
+			code = gq_field_peek(&item, "prefix", &prefix, b->err);
+		if (!code)
+			code = peek_env_map(b, &item, &map);
+		if (code)
+			break;
+		*ret_prefixed += begins_env(prefix);
+		*ret_maps += *map != '\0';
+	}
+	return code;
+}
+
 static int build_env_froms(struct build *b, const struct gq_field *container,
 			   struct gq_posture_container *c)
 {
 	struct gq_field list, item;
 	struct gq_env_from *froms = NULL;
-	const char *prefix;
-	size_t n, kept = 0;
+	const char **maps = NULL;
+	const char *prefix, *map;
+	size_t n, n_froms, n_maps;
 	int code = gq_field_list(container, "envFrom", GQ_FIELD_ITEMS_MAX, &list, &n, b->err);
 
-	for (size_t i = 0; !code && i < n; i++) {
-		code = gq_field_item(&list, i, &item, b->err);
-		if (!code)
-			code = gq_field_peek(&item, "prefix", &prefix, b->err);
-		if (!code)
-			kept += begins_env(prefix);
-	}
 	if (!code)
-		code = GQ_TAKE(b->err, froms, GQ_ARENA_ARRAY(b->arena, struct gq_env_from, kept));
-	kept = 0;
+		code = count_env_froms(b, &list, n, &n_froms, &n_maps);
+	if (!code)
+		code =
+		    GQ_TAKE(b->err, froms, GQ_ARENA_ARRAY(b->arena, struct gq_env_from, n_froms));
+	if (!code)
+		code = GQ_TAKE(b->err, maps, GQ_ARENA_ARRAY(b->arena, const char *, n_maps));
+	n_froms = n_maps = 0;
 	for (size_t i = 0; !code && i < n; i++) {
 		code = gq_field_item(&list, i, &item, b->err);
 		if (!code)
 			code = gq_field_peek(&item, "prefix", &prefix, b->err);
+		if (!code)
+			code = peek_env_map(b, &item, &map);
 		if (!code && begins_env(prefix))
-			code = build_env_from(b, &item, &froms[kept++]);
+			code = build_env_from(b, &item, &froms[n_froms++]);
+		else if (!code && *map)
+			code = GQ_TAKE(b->err, maps[n_maps++],
+				       gq_arena_text(b->arena, map, strlen(map)));
 	}
+	if (code)
+		return code;
 	c->env_froms = froms;
-	c->n_env_froms = kept;
-	return code;
+	c->n_env_froms = n_froms;
+	c->env_maps = maps;
+	c->n_env_maps = n_maps;
+	return 0;
 }
 
 /* volumeDevices hand over a whole volume, to be written to as well. */
@@ -511,9 +555,9 @@ static int name_claim(struct build *b, const char *pod, struct gq_posture_volume
 	int code = GQ_TAKE(b->err, claim, gq_arena_array(b->arena, pod_len + volume_len + 2, 1));
 	if (code)
 		return code;
-	memcpy(claim, pod, pod_len);
+	memcpy(claim, pod, pod_len + 1);
 	claim[pod_len] = '-';
-	memcpy(claim + pod_len + 1, volume->name, volume_len);
+	memcpy(claim + pod_len + 1, volume->name, volume_len + 1);
 	volume->claim = claim;
 	return 0;
 }

@@ -38,7 +38,7 @@ struct gq_env {
 };
 
 /* envFrom whose prefix is the beginning of one of those names: what it is for can't be told from
- * the pod. One without a prefix is no such case. */
+ * the pod. */
 struct gq_env_from {
 	const char *prefix;
 	const char *source; /* name of the ConfigMap or Secret */
@@ -83,6 +83,8 @@ struct gq_posture_container {
 	size_t n_envs;
 	const struct gq_env_from *env_froms;
 	size_t n_env_froms;
+	const char *const *env_maps; /* ConfigMaps of envFrom without a prefix */
+	size_t n_env_maps;
 	const struct gq_mount *mounts;
 	size_t n_mounts;
 	/* Extended resources (with a '/') in requests or limits, of any vendor, that are not 0. */

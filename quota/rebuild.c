@@ -310,13 +310,17 @@ static int visit_count_next(struct gq_ledger *ledger, struct gq_slot *slot, int6
 	return 0;
 }
 
+static bool amount_equal(struct gq_amount a, struct gq_amount b)
+{
+	return a.shares == b.shares && a.memory_mib == b.memory_mib;
+}
+
 static bool count_equal(const struct gq_count *a, const struct gq_count *b)
 {
 	for (int s = 0; s < GQ_STATES; s++)
-		if (a->by[s].shares != b->by[s].shares ||
-		    a->by[s].memory_mib != b->by[s].memory_mib)
+		if (!amount_equal(a->by[s], b->by[s]))
 			return false;
-	return true;
+	return amount_equal(a->unready, b->unready);
 }
 
 /* Takes over what a limit has counted until now, since a counter never goes back. */

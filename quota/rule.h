@@ -68,6 +68,10 @@ struct gq_vgpu_names {
 	size_t n_memory;
 };
 
+/* Schedulers that give out GPUs, X(name). The API server asks about pods that name one of these
+ * (match_condition.h), so a policy may leave some out and add none. */
+#define GQ_GPU_SCHEDULERS(X) X("hami-scheduler") X("kai-scheduler")
+
 struct gq_rules {
 	struct gq_rule by[GQ_RULES];
 	struct gq_pod_limit pod_limit;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "quota/decision_internal.h"
+#include "quota/field.h"
 #include "quota/rules_internal.h"
 
 #define TEXT_MAX_BYTES (16u << 10)
@@ -167,6 +168,24 @@ enum gq_rules_answer gq_rules_check(const struct gq_ruled *ruled, struct gq_verd
 	gq_buf_puts(&verdict->message, refusals.data);
 	gq_verdict_answer(verdict, GQ_VERDICT_DENY, reason);
 	return GQ_RULES_REFUSED;
+}
+
+enum gq_rules_answer gq_rules_read(struct gq_reads *reads, enum gq_read_kind kind, const char *path,
+				   const struct gq_json_keep *keep, struct json_object **ret_root)
+{
+	const struct gq_read *read = gq_reads_get(reads, kind, path, keep);
+
+	*ret_root = NULL;
+	if (!read)
+		return GQ_RULES_TOO_MANY;
+	if (!read->done)
+		return GQ_RULES_READ;
+	if (read->code == GQ_ENOTFOUND || read->code == GQ_EDENIED)
+		return GQ_RULES_PASSED;
+	if (read->code)
+		return GQ_RULES_FAILED;
+	return gq_field_parse(read->body, read->len, ret_root, NULL) ? GQ_RULES_FAILED
+								     : GQ_RULES_PASSED;
 }
 
 bool gq_rules_verdict(const struct gq_ruled *ruled, struct gq_verdict *verdict)

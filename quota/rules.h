@@ -56,8 +56,8 @@ bool gq_rules_verdict(const struct gq_ruled *ruled, struct gq_verdict *verdict);
  * container_condition: by what its containers, ephemeral ones too, have or may mount.
  * pod_condition: by what the pod chooses as a whole; every pod that runs has a node, so it says
  * nothing about ephemeral containers.
- * reference_condition: true for each of which that hangs on something else: one with volumes by
- * claims, which have to be read first, or with a scheduler, which a policy may name. */
+ * reference_condition: true for each that has volumes by claims, or its environment from
+ * ConfigMaps, which have to be read first. */
 int gq_rules_print_container_condition(struct gq_buf *out, const char *pod);
 int gq_rules_print_pod_condition(struct gq_buf *out, const char *pod);
 int gq_rules_print_reference_condition(struct gq_buf *out, const char *pod);

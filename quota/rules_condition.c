@@ -39,6 +39,8 @@ static unsigned concern_of_container(const struct gq_posture *posture,
 								 : GQ_RULE_GPU_WITHOUT_REQUEST);
 	if (c->n_env_froms)
 		concern |= bit(GQ_RULE_GPU_WITHOUT_REQUEST) | bit(GQ_RULE_BYPASS_LABELS);
+	if (c->n_env_maps)
+		concern |= bit(GQ_RULE_GPU_WITHOUT_REQUEST) | bit(GQ_RULE_BYPASS_LABELS);
 	return concern;
 }
 
@@ -93,6 +95,7 @@ static void print_env_names(struct gq_buf *out)
 }
 
 #define KEY(key) key,
+static const char *const schedulers[] = {GQ_GPU_SCHEDULERS(KEY)};
 static const char *const labels[] = {GQ_POSTURE_LABELS(KEY)};
 static const char *const annotations[] = {GQ_POSTURE_ANNOTATIONS(KEY)};
 
@@ -141,9 +144,10 @@ int gq_rules_print_container_condition(struct gq_buf *out, const char *pod)
 /* gpuWithoutRequest, and the label of bypassLabels. */
 int gq_rules_print_pod_condition(struct gq_buf *out, const char *pod)
 {
+	print(out, "(has($P.spec.schedulerName) && $P.spec.schedulerName in [", pod);
+	print_keys(out, schedulers, sizeof schedulers / sizeof *schedulers);
 	print(out,
-	      "(has($P.spec.schedulerName) && $P.spec.schedulerName in ['hami-scheduler', "
-	      "'kai-scheduler']) || (has($P.spec.nodeName) && $P.spec.nodeName != '') || "
+	      "]) || (has($P.spec.nodeName) && $P.spec.nodeName != '') || "
 	      "(has($P.metadata) && has($P.metadata.annotations) && [",
 	      pod);
 	print_keys(out, annotations, sizeof annotations / sizeof *annotations);
@@ -159,10 +163,9 @@ int gq_rules_print_pod_condition(struct gq_buf *out, const char *pod)
 int gq_rules_print_reference_condition(struct gq_buf *out, const char *pod)
 {
 	print(out,
-	      "(has($P.spec.volumes) && $P.spec.volumes.exists(v, "
-	      "has(v.persistentVolumeClaim) || has(v.ephemeral))) || "
-	      "(has($P.spec.schedulerName) && "
-	      "!($P.spec.schedulerName in ['', 'default-scheduler']))",
+	      "((has($P.spec.volumes) && $P.spec.volumes.exists(v, "
+	      "has(v.persistentVolumeClaim) || has(v.ephemeral))) || " EVERY_CONTAINER
+	      ".exists(c, has(c.envFrom) && c.envFrom.exists(f, has(f.configMapRef))))",
 	      pod);
 	return out->code;
 }

@@ -76,27 +76,69 @@ static void check_env_froms(const struct gq_posture_container *container, enum g
 	}
 }
 
+/* Calls check for each variable of a ConfigMap that the container takes its environment from. */
+static enum gq_rules_answer
+each_env_map(const struct gq_ruled *ruled, const struct gq_posture_container *container,
+	     struct gq_found *found,
+	     void (*check)(const struct gq_posture *posture, const char *container,
+			   const struct gq_env *env, struct gq_found *found))
+{
+	struct gq_container_path path = gq_container_path(container);
+	enum gq_rules_answer answer = GQ_RULES_PASSED;
+	struct gq_env_map map;
+
+	for (size_t i = 0; i < container->n_env_maps; i++) {
+		enum gq_rules_answer one = gq_env_map_read(ruled, container->env_maps[i], &map);
+		if (one == GQ_RULES_FAILED)
+			return one;
+		if (one == GQ_RULES_READ)
+			answer = one;
+		if (one == GQ_RULES_TOO_MANY)
+			check(ruled->posture, path.text,
+			      &(struct gq_env){GQ_ENV_VISIBLE_DEVICES, NULL, map.name}, found);
+		for (int env = 0; env < GQ_ENVS; env++)
+			if (map.set[env])
+				check(ruled->posture, path.text,
+				      &(struct gq_env){(enum gq_gpu_env)env, map.values[env], ""},
+				      found);
+	}
+	return answer;
+}
+
+static enum gq_rules_answer check_environment(const struct gq_ruled *ruled,
+					      const struct gq_posture_container *container,
+					      struct gq_found *found)
+{
+	struct gq_container_path path = gq_container_path(container);
+
+	for (size_t e = 0; e < container->n_envs; e++)
+		check_visible(ruled->posture, path.text, &container->envs[e], found);
+	check_env_froms(container, GQ_ENV_VISIBLE_DEVICES, GQ_ENV_DRIVER_CAPABILITIES, found);
+	return each_env_map(ruled, container, found, check_visible);
+}
+
 /* Where a container asks for GPUs the device plugin sets the variable to what it gave, whatever the
  * pod says. Source: NVIDIA/nvidia-container-toolkit issue 27. */
 enum gq_rules_answer gq_rule_gpu_without_request(const struct gq_ruled *ruled,
 						 struct gq_found *found)
 {
 	const struct gq_posture *posture = ruled->posture;
+	enum gq_rules_answer answer = GQ_RULES_PASSED;
 
 	for (size_t i = 0; i < posture->n_containers; i++) {
 		const struct gq_posture_container *container = &posture->containers[i];
-		struct gq_container_path path = gq_container_path(container);
 		if (container->has_plugin_gpu || asks_by_annotation(ruled->pod) ||
 		    !gq_ruled_container(ruled, container))
 			continue;
-		for (size_t e = 0; e < container->n_envs; e++)
-			check_visible(posture, path.text, &container->envs[e], found);
-		check_env_froms(container, GQ_ENV_VISIBLE_DEVICES, GQ_ENV_DRIVER_CAPABILITIES,
-				found);
+		enum gq_rules_answer one = check_environment(ruled, container, found);
+		if (one == GQ_RULES_FAILED)
+			return one;
+		if (one == GQ_RULES_READ)
+			answer = one;
 	}
 	if (!ruled->ephemeral_only && !gq_pod_asks_for_gpu(ruled->pod))
 		check_pod_without_gpu(ruled, found);
-	return GQ_RULES_PASSED;
+	return answer;
 }
 
 /* ---- bypassLabels ---- */
@@ -108,34 +150,50 @@ static bool switches_off(const struct gq_env *env)
 	if (env->env == GQ_ENV_DISABLE_CONTROL)
 		return !env->value || !is_one_of(env->value, harmless, COUNT(harmless));
 	if (env->env == GQ_ENV_CORE_POLICY)
-		return !env->value || strcasecmp(env->value, "disable") == 0;
+		return !env->value || strcasecmp(env->value, "disable") == 0 ||
+		       strstr(env->value, "$("); /* may be put together */
 	return false;
 }
 
-static void check_switches(const struct gq_posture_container *container, struct gq_found *found)
+static void check_switch(const struct gq_posture *posture, const char *container,
+			 const struct gq_env *env, struct gq_found *found)
+{
+	(void)posture;
+	if (switches_off(env))
+		GQ_FOUND(found, GQ_MSG_RULE_BYPASS_ENV, {"container", container},
+			 {"name", gq_gpu_env_name(env->env)},
+			 {"value", env->value ? env->value : env->from});
+}
+
+static enum gq_rules_answer check_switches(const struct gq_ruled *ruled,
+					   const struct gq_posture_container *container,
+					   struct gq_found *found)
 {
 	struct gq_container_path path = gq_container_path(container);
 
-	for (size_t e = 0; e < container->n_envs; e++) {
-		const struct gq_env *env = &container->envs[e];
-		if (switches_off(env))
-			GQ_FOUND(found, GQ_MSG_RULE_BYPASS_ENV, {"container", path.text},
-				 {"name", gq_gpu_env_name(env->env)},
-				 {"value", env->value ? env->value : env->from});
-	}
+	for (size_t e = 0; e < container->n_envs; e++)
+		check_switch(ruled->posture, path.text, &container->envs[e], found);
 	check_env_froms(container, GQ_ENV_DISABLE_CONTROL, GQ_ENV_CORE_POLICY, found);
+	return each_env_map(ruled, container, found, check_switch);
 }
 
 enum gq_rules_answer gq_rule_bypass_labels(const struct gq_ruled *ruled, struct gq_found *found)
 {
 	const struct gq_posture *posture = ruled->posture;
 	const struct gq_rules *rules = &ruled->policy->rules;
+	enum gq_rules_answer answer = GQ_RULES_PASSED;
 
-	for (size_t i = 0; i < posture->n_containers; i++)
-		if (gq_ruled_container(ruled, &posture->containers[i]))
-			check_switches(&posture->containers[i], found);
+	for (size_t i = 0; i < posture->n_containers; i++) {
+		if (!gq_ruled_container(ruled, &posture->containers[i]))
+			continue;
+		enum gq_rules_answer one = check_switches(ruled, &posture->containers[i], found);
+		if (one == GQ_RULES_FAILED)
+			return one;
+		if (one == GQ_RULES_READ)
+			answer = one;
+	}
 	if (ruled->ephemeral_only)
-		return GQ_RULES_PASSED;
+		return answer;
 	const char *webhook = gq_label_get(posture->labels, posture->n_labels, "hami.io/webhook");
 	if (webhook && strcmp(webhook, "ignore") == 0)
 		GQ_FOUND(found, GQ_MSG_RULE_BYPASS_LABEL, {"name", "hami.io/webhook"},
@@ -149,7 +207,7 @@ enum gq_rules_answer gq_rule_bypass_labels(const struct gq_ruled *ruled, struct 
 		GQ_FOUND(found, GQ_MSG_RULE_BYPASS_SCHEDULER, {"scheduler", scheduler},
 			 {"list", list.data ? list.data : ""});
 	}
-	return GQ_RULES_PASSED;
+	return answer;
 }
 
 /* ---- podLimit ---- */

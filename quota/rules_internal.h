@@ -50,6 +50,24 @@ enum gq_rules_answer gq_rule_pod_limit(const struct gq_ruled *ruled, struct gq_f
 enum gq_rules_answer gq_rule_gpu_memory(const struct gq_ruled *ruled, struct gq_found *found);
 enum gq_rules_answer gq_rule_readiness_probe(const struct gq_ruled *ruled, struct gq_found *found);
 
+/* An object that the pod refers to: PASSED with its tree, or with NULL when it is not there or may
+ * not be read, so that nothing is known of it. */
+enum gq_rules_answer gq_rules_read(struct gq_reads *reads, enum gq_read_kind kind, const char *path,
+				   const struct gq_json_keep *keep, struct json_object **ret_root);
+
+/* ---- rules_env.c ---- */
+
+/* What ConfigMaps bring into a container by envFrom. */
+struct gq_env_map {
+	const char *name;          /* of the ConfigMap; in the posture */
+	char values[GQ_ENVS][254]; /* cut */
+	bool set[GQ_ENVS];
+};
+/* ret_map is filled with PASSED; nothing is set when the ConfigMap is not there, or may not be
+ * read. */
+enum gq_rules_answer gq_env_map_read(const struct gq_ruled *ruled, const char *name,
+				     struct gq_env_map *ret_map);
+
 /* ---- rules_volumes.c ---- */
 
 /* The path of the node that a volume leads to. */

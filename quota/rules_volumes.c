@@ -28,26 +28,6 @@ static void set_path(struct gq_volume_path *path, const char *text)
 		copy(path->clean, sizeof path->clean, "/");
 }
 
-/* What a read gave: PASSED with the tree, or with NULL when there is nothing to be known. */
-static enum gq_rules_answer read_object(struct gq_reads *reads, enum gq_read_kind kind,
-					const char *path, const struct gq_json_keep *keep,
-					struct json_object **ret_root)
-{
-	const struct gq_read *read = gq_reads_get(reads, kind, path, keep);
-
-	*ret_root = NULL;
-	if (!read)
-		return GQ_RULES_TOO_MANY;
-	if (!read->done)
-		return GQ_RULES_READ;
-	if (read->code == GQ_ENOTFOUND || read->code == GQ_EDENIED)
-		return GQ_RULES_PASSED;
-	if (read->code)
-		return GQ_RULES_FAILED;
-	return gq_field_parse(read->body, read->len, ret_root, NULL) ? GQ_RULES_FAILED
-								     : GQ_RULES_PASSED;
-}
-
 /* spec.FIRST, or spec.FIRST.SECOND; "" when it is absent or something else than a string. */
 static void get_text(struct json_object *root, const char *first, const char *second, char *ret,
 		     size_t size)
@@ -73,7 +53,7 @@ static enum gq_rules_answer claimed_volume(const struct gq_ruled *ruled, const c
 	(void)snprintf(path, sizeof path, "/api/v1/namespaces/%s/persistentvolumeclaims/%s",
 		       ruled->pod->namespace_, claim);
 	enum gq_rules_answer answer =
-	    read_object(ruled->reads, GQ_READ_VOLUME_CLAIM, path, keep_claim, &root);
+	    gq_rules_read(ruled->reads, GQ_READ_VOLUME_CLAIM, path, keep_claim, &root);
 	if (root)
 		get_text(root, "volumeName", NULL, ret_name, size);
 	return answer;
@@ -87,7 +67,7 @@ static enum gq_rules_answer volume_behind(const struct gq_ruled *ruled, struct g
 
 	(void)snprintf(url, sizeof url, "/api/v1/persistentvolumes/%s", path->persistent_volume);
 	enum gq_rules_answer answer =
-	    read_object(ruled->reads, GQ_READ_VOLUME, url, keep_volume, &root);
+	    gq_rules_read(ruled->reads, GQ_READ_VOLUME, url, keep_volume, &root);
 	if (!root)
 		return answer;
 	get_text(root, "hostPath", "path", text, sizeof text);

@@ -62,6 +62,14 @@ void gq_usage_done(struct gq_usage *usage)
 	*usage = (struct gq_usage){0};
 }
 
+/* A device whose memory nobody knows counts as one that has all there is. */
+static struct gq_amount shown_amount(struct gq_amount amount)
+{
+	if (amount.memory_mib >= GQ_CHARGE_CAP)
+		amount.memory_mib = GQ_UNLIMITED;
+	return amount;
+}
+
 static int copy_tenant(const struct gq_book *book, size_t t, int64_t now_ns, int64_t wall_s,
 		       struct gq_usage_tenant *ret_tenant)
 {
@@ -78,11 +86,9 @@ static int copy_tenant(const struct gq_book *book, size_t t, int64_t now_ns, int
 		struct gq_usage_limit *copy = &to.limits[to.n_limits++];
 		copy->class_name = gq_class_name(book->policy->classes, limit->class_id);
 		copy->most = gq_book_most(limit, from, wall_s);
-		memcpy(copy->used, limit->used.by, sizeof copy->used);
-		/* a device whose memory nobody knows */
 		for (int s = 0; s < GQ_STATES; s++)
-			if (copy->used[s].memory_mib >= GQ_CHARGE_CAP)
-				copy->used[s].memory_mib = GQ_UNLIMITED;
+			copy->used[s] = shown_amount(limit->used.by[s]);
+		copy->unready = shown_amount(limit->used.unready);
 		double since_s = (double)(now_ns - limit->bound_since_ns) / (double)GQ_NS_PER_S;
 		double shares =
 		    limit->bound_share_s +
@@ -188,12 +194,10 @@ static int limit_consider(struct gq_usage_limit *limit, const struct gq_slot *sl
 	bool by_memory = gq_usage_over(limit).shares == 0;
 	struct gq_usage_holder holder = {.namespace_ = slot->ns->name,
 					 .name = slot->name,
-					 .amount = amount,
+					 .amount = shown_amount(amount),
 					 .unasked = slot_unasked(slot)};
 	size_t at = limit->n_holders;
 
-	if (amount.memory_mib >= GQ_CHARGE_CAP)
-		holder.amount.memory_mib = GQ_UNLIMITED;
 	limit->pods++;
 	while (at > 0 && holder_compare(&holder, &limit->holders[at - 1], by_memory) < 0)
 		at--;

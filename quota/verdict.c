@@ -109,19 +109,25 @@ int gq_verdict_wait(struct gq_verdict *verdict, int64_t wait_ns)
 /* A whole message and what stands in front of it. */
 #define WARNING_MAX_BYTES (8192 + 256)
 
-static void add_warning(struct gq_verdict *verdict, const struct gq_buf *text)
+/* The text is in verdict->message. refused: it would be, in another mode. */
+static void add_warning(struct gq_verdict *verdict, bool refused)
 {
+	const struct gq_buf *text = &verdict->message;
+
 	if (verdict->n_warnings == GQ_WARNINGS_MAX) {
 		verdict->warnings_cut = true;
 		return;
 	}
 	struct gq_buf *warning = &verdict->warnings[verdict->n_warnings];
 	*warning = GQ_BUF_INIT(WARNING_MAX_BYTES);
-	gq_message_print(warning, verdict->locale, GQ_MSG_WARNING_PREFIX, NULL, 0);
+	if (refused)
+		gq_message_print(warning, verdict->locale, GQ_MSG_WARNING_PREFIX, NULL, 0);
 	if (gq_buf_append(warning, text->data ? text->data : "", text->len) == 0)
 		verdict->n_warnings++;
-	else
+	else {
+		gq_buf_done(warning);
 		verdict->warnings_cut = true;
+	}
 }
 
 bool gq_verdict_refuse(struct gq_verdict *verdict, enum gq_mode mode, enum gq_reason reason)
@@ -131,7 +137,7 @@ bool gq_verdict_refuse(struct gq_verdict *verdict, enum gq_mode mode, enum gq_re
 		return true;
 	}
 	if (mode == GQ_MODE_WARN) {
-		add_warning(verdict, &verdict->message);
+		add_warning(verdict, true);
 	} else if (mode == GQ_MODE_AUDIT) {
 		if (verdict->audit.len)
 			gq_buf_puts(&verdict->audit, "\n");
@@ -141,6 +147,16 @@ bool gq_verdict_refuse(struct gq_verdict *verdict, enum gq_mode mode, enum gq_re
 	verdict->reason = reason;
 	gq_buf_reset(&verdict->message);
 	return false;
+}
+
+void gq_verdict_warn(struct gq_verdict *verdict, enum gq_reason reason)
+{
+	if (verdict->message.len)
+		add_warning(verdict, false);
+	else /* there was no memory for it */
+		verdict->warnings_cut = true;
+	verdict->reason = reason;
+	gq_buf_reset(&verdict->message);
 }
 
 void gq_verdict_allow(struct gq_verdict *verdict, enum gq_reason reason)

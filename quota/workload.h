@@ -31,32 +31,39 @@ enum gq_workload_kind {
 int gq_workload_kind_of(const char *group, const char *resource);
 /* "Deployment". */
 const char *gq_workload_kind_name(enum gq_workload_kind kind);
+/* The field that says how many pods there are, "spec.replicas"; "" when there is none. */
+const char *gq_workload_count_field(enum gq_workload_kind kind);
 
 #define GQ_PODS_BY_NODES (-1) /* a DaemonSet's: one for each node that fits */
 
 /* A decoded workload: one pod of its template, and how many there are. */
 struct gq_workload {
 	enum gq_workload_kind kind;
-	const char *namespace_;
-	const char *name;   /* or "", with generateName */
-	struct gq_pod *pod; /* in the workload's namespace, without name and uid; a reference */
+	const char *namespace_; /* the pod's string */
+	char *name;             /* or "", with generateName; owned */
+	struct gq_pod *pod;     /* in the workload's namespace, without name and uid; a reference */
 	struct gq_posture *posture; /* a reference */
 	bool deleted;               /* has a deletionTimestamp */
 	bool owned;                 /* has a controller, which was judged already */
 	/* Pods that it holds when it has settled: replicas, or as many as a Job runs at once;
 	 * GQ_PODS_BY_NODES. 0 for a PodTemplate and what is suspended or scaled to 0. */
 	int64_t pods;
-	int64_t surge;   /* how many more while it rolls: maxSurge, rounded up */
-	char *template_; /* the template as it was pruned, for telling whether it changed; owned */
+	int64_t surge; /* maxSurge: pods, or percent of the pods; 0 where nothing surges */
+	bool surge_percent;
+	char *template_; /* the whole template, for telling whether it changed; owned */
 };
 void gq_workload_done(struct gq_workload *workload);
 
-/* What gq_workload_decode_tree() reads of any of the kinds. */
-extern const struct gq_json_keep *gq_workload_keep(void);
+/* How many more than `pods` (0 … 2^31) there may be while all of them are replaced. */
+int64_t gq_workload_surge(const struct gq_workload *workload, int64_t pods);
 
-/* root: the pruned object, borrowed. default_namespace: where metadata has none. ret_workload is
- * emptied with gq_workload_done(). Errors: as gq_pod_decode_tree(), with the path of the field
- * (spec.template.spec.containers[0].name). Source: apps/v1, batch/v1, core/v1. */
+/* What gq_workload_decode_tree() reads of any of the kinds. Never NULL. */
+const struct gq_json_keep *gq_workload_keep(void);
+
+/* root: the pruned object, borrowed. default_namespace: where metadata has none; may be NULL.
+ * ret_workload is emptied with gq_workload_done(). Errors: as gq_pod_decode_tree(), with the path
+ * of the field (spec.template.spec.containers[0].name); GQ_EINVALID for a number of pods that is
+ * none of 0 … 2^31-1. Source: apps/v1, batch/v1, core/v1. */
 int gq_workload_decode_tree(enum gq_workload_kind kind, struct json_object *root,
 			    const char *default_namespace, struct gq_workload *ret_workload,
 			    struct gq_err *err);

@@ -30,6 +30,7 @@ struct gq_admission {
 	struct gq_admission_options options;
 	struct gq_retries *retries;
 	_Atomic uint64_t reviews[GQ_VERDICT_UNAVAILABLE + 1][GQ_REASON_COUNT];
+	_Atomic uint64_t rule_findings[GQ_RULES][GQ_MODE_DISABLED];
 	_Atomic uint64_t duration_buckets[GQ_DURATION_BUCKETS + 1];
 	_Atomic uint64_t duration_sum_ns;
 };
@@ -97,11 +98,23 @@ static void count(struct gq_admission *admission, const struct gq_request *reque
 	atomic_fetch_add(&admission->duration_sum_ns, (uint64_t)took_ns);
 }
 
+static void count_findings(struct gq_admission *admission, const struct gq_verdict *verdict)
+{
+	for (int m = 0; m < GQ_MODE_DISABLED; m++)
+		for (int r = 0; verdict->rule_findings[m] >> r; r++)
+			if (verdict->rule_findings[m] >> r & 1)
+				atomic_fetch_add(&admission->rule_findings[r][m], 1);
+}
+
 void gq_admission_stats(const struct gq_admission *admission, struct gq_admission_stats *ret_stats)
 {
 	for (int k = 0; k <= GQ_VERDICT_UNAVAILABLE; k++)
 		for (int r = 0; r < GQ_REASON_COUNT; r++)
 			ret_stats->reviews[k][r] = atomic_load(&admission->reviews[k][r]);
+	for (int r = 0; r < GQ_RULES; r++)
+		for (int m = 0; m < GQ_MODE_DISABLED; m++)
+			ret_stats->rule_findings[r][m] =
+			    atomic_load(&admission->rule_findings[r][m]);
 	for (int b = 0; b <= GQ_DURATION_BUCKETS; b++)
 		ret_stats->duration_buckets[b] = atomic_load(&admission->duration_buckets[b]);
 	ret_stats->duration_sum_s = (double)atomic_load(&admission->duration_sum_ns) / 1e9;
@@ -261,6 +274,7 @@ static void answer_verdict(struct call *call, const struct gq_verdict *verdict)
 		return;
 	}
 	count(call->admission, call->request, verdict->kind, verdict->reason);
+	count_findings(call->admission, verdict);
 	gq_request_answer(call->request, &(struct gq_answer){.status = 200,
 							     .content_type = "application/json",
 							     .body = body.data,

@@ -52,6 +52,8 @@ extern const double gq_duration_bounds_s[GQ_DURATION_BUCKETS];
 struct gq_admission_stats {
 	/* by decision (enum gq_verdict_kind; WAIT and READ are never an answer) and reason */
 	uint64_t reviews[GQ_VERDICT_UNAVAILABLE + 1][GQ_REASON_COUNT];
+	/* reviews in which a rule found something, by its mode there */
+	uint64_t rule_findings[GQ_RULES][GQ_MODE_DISABLED];
 	uint64_t duration_buckets[GQ_DURATION_BUCKETS + 1]; /* not cumulative; last: above all */
 	double duration_sum_s;
 };

@@ -67,6 +67,18 @@ static void print_used_memory(struct gq_buf *out, const char *name, struct gq_me
 	}
 }
 
+static void print_unready_gpus(struct gq_buf *out, const char *name, struct gq_metric_label *labels,
+			       const struct gq_usage_limit *limit)
+{
+	gq_metric_sample(out, name, labels, gpus(limit->unready.shares));
+}
+
+static void print_unready_memory(struct gq_buf *out, const char *name,
+				 struct gq_metric_label *labels, const struct gq_usage_limit *limit)
+{
+	gq_metric_sample(out, name, labels, bytes(limit->unready.memory_mib));
+}
+
 /* Nothing at all while nobody is over, so that the series itself is the alarm. */
 static void print_over_gpus(struct gq_buf *out, const char *name, struct gq_metric_label *labels,
 			    const struct gq_usage_limit *limit)
@@ -133,6 +145,14 @@ void gq_metrics_print_usage(struct gq_buf *out, const struct gq_usage *usage)
 	     "GPU memory that a tenant may hold of a class.", print_limit_memory},
 	    {"gpuquota_used_memory_bytes", "gauge",
 	     "GPU memory that a tenant holds of a class, by state.", print_used_memory},
+	    {"gpuquota_unready_gpus", "gauge",
+	     "GPUs that a tenant holds of a class by running pods that are not Ready; a part of "
+	     "those in state bound.",
+	     print_unready_gpus},
+	    {"gpuquota_unready_memory_bytes", "gauge",
+	     "GPU memory that a tenant holds of a class by running pods that are not Ready; a part "
+	     "of that in state bound.",
+	     print_unready_memory},
 	    {"gpuquota_over_gpus", "gauge",
 	     "GPUs that a tenant holds of a class beyond its limit; no series when it does not.",
 	     print_over_gpus},
@@ -196,6 +216,19 @@ void gq_metrics_print_reviews(struct gq_buf *out, const struct gq_admission_stat
 			if (stats->reviews[k][r])
 				gq_metric_sample_int(out, "gpuquota_reviews_total", labels,
 						     (int64_t)stats->reviews[k][r]);
+		}
+	}
+	gq_metric_family(out, "gpuquota_rule_findings_total", "counter",
+			 "Admission reviews in which a rule found something, by the rule's mode.");
+	for (int r = 0; r < GQ_RULES; r++) {
+		for (int m = 0; m < GQ_MODE_DISABLED; m++) {
+			const struct gq_metric_label labels[] = {
+			    {"rule", gq_rule_name((enum gq_rule_id)r)},
+			    {"mode", gq_mode_name((enum gq_mode)m)},
+			    {0}};
+			if (stats->rule_findings[r][m])
+				gq_metric_sample_int(out, "gpuquota_rule_findings_total", labels,
+						     (int64_t)stats->rule_findings[r][m]);
 		}
 	}
 	gq_metric_family(out, duration, "histogram", "Time from a review's arrival to its answer.");

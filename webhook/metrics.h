@@ -11,7 +11,7 @@
 /* gpuquota_limit_…, gpuquota_used_…, gpuquota_bound_gpu_seconds_total, gpuquota_ledger_drift_total
  * and the like. A currency that is not limited has no limit series. */
 void gq_metrics_print_usage(struct gq_buf *out, const struct gq_usage *usage);
-/* gpuquota_reviews_total, gpuquota_review_duration_seconds. */
+/* gpuquota_reviews_total, gpuquota_rule_findings_total, gpuquota_review_duration_seconds. */
 void gq_metrics_print_reviews(struct gq_buf *out, const struct gq_admission_stats *stats);
 /* gpuquota_http_…, gpuquota_certificate_expiry_timestamp_seconds. */
 void gq_metrics_print_server(struct gq_buf *out, const struct gq_server_stats *stats);

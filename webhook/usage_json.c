@@ -45,6 +45,8 @@ static void put_numbers(struct gq_buf *out, const char *currency,
 		put(out, gq_charge_state_name((enum gq_charge_state)s), pick(limit->used[s]));
 	}
 	gq_buf_putc(out, ',');
+	put(out, "unready", pick(limit->unready));
+	gq_buf_putc(out, ',');
 	put(out, "free", pick(gq_usage_free(limit)));
 	gq_buf_putc(out, '}');
 }

@@ -63,6 +63,7 @@ type Proxy struct {
 	drops   func(event []byte) bool
 	lost    int
 	faults  faults
+	observe func(r *http.Request, status int)
 	live    map[*http.Request]context.CancelCauseFunc
 }
 
@@ -163,7 +164,10 @@ func (p *Proxy) Dropped() int {
 	return p.lost
 }
 
-// Release undoes everything but Cut.
+// Observe has f told of each request that the API server has answered, and of the answer's status.
+func (p *Proxy) Observe(f func(r *http.Request, status int)) { p.change(func() { p.observe = f }) }
+
+// Release undoes everything but Cut and Observe.
 func (p *Proxy) Release() {
 	p.change(func() {
 		p.faults = faults{disturbed: p.faults.disturbed}
@@ -293,6 +297,12 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	defer response.Body.Close()
+	p.mu.Lock()
+	observe := p.observe
+	p.mu.Unlock()
+	if observe != nil {
+		observe(r, response.StatusCode)
+	}
 	if fault.broken {
 		_, _ = io.Copy(io.Discard, response.Body)
 		panic(http.ErrAbortHandler)

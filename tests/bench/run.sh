@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds gpuquota and what it is measured beside, measures, and prints Markdown tables at the end.
 #   tests/bench/run.sh [--rounds N] [--seconds S] [--out DIR] [--beside PROGRAM] [reviews] [sync]
-#                      [decision] [parts] [ha]
+#                      [decision] [parts] [rules] [ha]
 # Without names, all but ha: about 25 minutes. --beside measures another build of gpuquota as well.
 # Rounds of the programs are interleaved, figures are medians. Everything is on loopback and ends with
 # the script; raw figures stay in DIR (build/bench-out). ha runs on a real control plane in a network
@@ -28,7 +28,7 @@ while (($# > 0)); do
     --seconds) seconds=${2:?--seconds wants a number} && shift ;;
     --out) out=$(realpath -m "${2:?--out wants a directory}") && shift ;;
     --beside) beside=$(realpath -e "${2:?--beside wants a program}") && shift ;;
-    reviews | sync | decision | parts | ha) wanted+=("$1") ;;
+    reviews | sync | decision | parts | rules | ha) wanted+=("$1") ;;
     -h | --help)
       usage
       exit
@@ -40,7 +40,7 @@ while (($# > 0)); do
   esac
   shift
 done
-((${#wanted[@]} > 0)) || wanted=(reviews sync decision parts)
+((${#wanted[@]} > 0)) || wanted=(reviews sync decision parts rules)
 
 wants() { [[ " ${wanted[*]} " == *" $1 "* ]]; }
 
@@ -167,6 +167,35 @@ reviews() {
   for name in "${started_lists[@]}"; do end_group "$name"; done
 }
 
+# ---- rules ----
+
+# The same program under a policy without rules and under one with every rule, in turn.
+rules() {
+  local round load name
+  local -A id ports
+  local names=(none every) started_lists=()
+  say "rules: $rounds rounds of 3 loads, $seconds s each"
+  for name in "${names[@]}"; do
+    start_listserver -pods 0 -nodes 5000 "-rules=$([[ $name == every ]] && echo true || echo false)"
+    started_lists+=("$list_id")
+    start_gpuquota "$build/gpuquota"
+    id[$name]=$gq_id ports[$name]=$gq_port
+  done
+  for ((round = 1; round <= rounds; round++)); do
+    for load in "1" "10" "10 -big"; do
+      say "round $round: $load connections"
+      for name in "${names[@]}"; do
+        # shellcheck disable=SC2086 # $load is a number and perhaps a flag
+        record "$("$out/load" -ca "$out/certs/ca.crt" -pid "${id[$name]}" -for "${seconds}s" \
+          -url "https://127.0.0.1:${ports[$name]}/validate?timeout=10s" -dry-run \
+          -name "rules $name" -connections $load)"
+      done
+    done
+  done
+  for name in "${names[@]}"; do end_group "${id[$name]}"; done
+  for name in "${started_lists[@]}"; do end_group "$name"; done
+}
+
 # ---- sync ----
 
 curl_sync() {
@@ -264,6 +293,21 @@ review_tables() {
 }
 
 # shellcheck disable=SC2016
+rules_table() {
+  printf '\n#### Rules\n\n'
+  printf '| Load | Rules | Reviews/s | p50 ms | p99 ms | CPU µs/review | p50 / none | CPU / none |\n|---|---|---|---|---|---|---|---|\n'
+  jq -rs "$medians"'
+    [.[] | select(.name | startswith("rules "))]
+    | group_by([.body_bytes > 10000, .connections])[] | . as $load
+    | def of(n; f): [$load[] | select(.name == n) | f] | med;
+    ("rules none", "rules every") as $name
+    | "| \(if .[0].body_bytes > 10000 then "64 KB" else "2 KB" end), \(.[0].connections) conn. | \($name[6:]) | \(
+      of($name; .per_second) | r(0)) | \(of($name; .p50_us) / 1000 | r(3)) | \(of($name; .p99_us) / 1000 | r(2)) | \(
+      of($name; .cpu_us) | r(1)) | \(of($name; .p50_us) / of("rules none"; .p50_us) | r(2)) | \(
+      of($name; .cpu_us) / of("rules none"; .cpu_us) | r(2)) |"' "$out/results.jsonl"
+}
+
+# shellcheck disable=SC2016
 sync_table() {
   printf '\n#### Sync and memory\n\n'
   printf '| Pods | Program | Sync ms | / curl (goal 1.2) | CPU ms | Resident MiB | Peak MiB |\n|---|---|---|---|---|---|---|\n'
@@ -297,6 +341,7 @@ main() {
   ! wants parts || program_output bench_entry bench_json_filter bench_nodes bench_review
   ! wants decision || program_output bench_decision
   ! wants reviews || reviews
+  ! wants rules || rules
   ! wants sync || sync_all
   ! wants ha || high_availability
 
@@ -304,6 +349,7 @@ main() {
     "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(nproc)" "$(uname -sr)" \
     "$(cut -d' ' -f1-3 /proc/loadavg)"
   ! wants reviews || review_tables
+  ! wants rules || rules_table
   ! wants sync || sync_table
   ! wants ha || cat "$out/ha.md"
   local fence=\`\`\`

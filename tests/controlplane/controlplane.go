@@ -45,6 +45,9 @@ type Options struct {
 	Progress func(format string, args ...any)
 	// APIServerArgs are added to those of the API server.
 	APIServerArgs []string
+	// SigningEndpoint is the socket of a signer of service account tokens (package signer). The API
+	// server signs them itself when empty.
+	SigningEndpoint string
 	// ControllerManagerArgs are added to those of kube-controller-manager.
 	ControllerManagerArgs []string
 	// Address is where the API server listens; 127.0.0.1 when empty.
@@ -174,14 +177,21 @@ func (c *ControlPlane) start(ctx context.Context) error {
 		"--tls-cert-file=" + c.path("apiserver.crt"), "--tls-private-key-file=" + c.path("apiserver.key"),
 		"--client-ca-file=" + c.path("ca.crt"),
 		"--service-account-issuer=https://kubernetes.default.svc",
-		"--service-account-signing-key-file=" + c.path("sa.key"),
-		"--service-account-key-file=" + c.path("sa.key"),
 		"--authorization-mode=Node,RBAC",
 		"--service-cluster-ip-range=10.0.0.0/24",
 		"--allow-privileged=true",
 		"--endpoint-reconciler-type=none",
 		"--cert-dir=" + c.path("apiserver-certs"),
 	}, c.options.APIServerArgs...)
+	// Keys of Secrets' tokens go with those that sign, so an outer signer leaves no place for them.
+	var controllerKeyArgs []string
+	if c.options.SigningEndpoint != "" {
+		c.apiArgs = append(c.apiArgs, "--service-account-signing-endpoint="+c.options.SigningEndpoint)
+	} else {
+		c.apiArgs = append(c.apiArgs, "--service-account-signing-key-file="+c.path("sa.key"),
+			"--service-account-key-file="+c.path("sa.key"))
+		controllerKeyArgs = []string{"--service-account-private-key-file=" + c.path("sa.key")}
+	}
 	if err := c.run(APIServer, c.apiArgs...); err != nil {
 		return err
 	}
@@ -194,7 +204,6 @@ func (c *ControlPlane) start(ctx context.Context) error {
 		"--kubeconfig=" + c.path("controller-manager.kubeconfig"),
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", cmPort),
 		"--cert-dir=" + c.path("controller-manager-certs"),
-		"--service-account-private-key-file=" + c.path("sa.key"),
 		"--root-ca-file=" + c.path("ca.crt"),
 		"--use-service-account-credentials=true",
 		"--leader-elect=false",
@@ -202,7 +211,7 @@ func (c *ControlPlane) start(ctx context.Context) error {
 		"--concurrent-deployment-syncs=10", "--concurrent-replicaset-syncs=10",
 		"--concurrent-statefulset-syncs=10", "--concurrent-namespace-syncs=20",
 		"--concurrent-resource-quota-syncs=10", "--resource-quota-sync-period=10s",
-	}, c.options.ControllerManagerArgs...)...); err != nil {
+	}, append(controllerKeyArgs, c.options.ControllerManagerArgs...)...)...); err != nil {
 		return err
 	}
 	schedulerConfig := fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1

@@ -18,6 +18,7 @@ type Credentials struct {
 	ClientCert []byte
 	ClientKey  []byte
 	Token      string
+	TokenFile  string // wins over Token
 	Namespace  string
 }
 
@@ -32,6 +33,7 @@ func WriteKubeconfig(file string, credentials Credentials) error {
 		ClientCertificateData: credentials.ClientCert,
 		ClientKeyData:         credentials.ClientKey,
 		Token:                 credentials.Token,
+		TokenFile:             credentials.TokenFile,
 	}
 	config.Contexts["context"] = &clientcmdapi.Context{
 		Cluster: "cluster", AuthInfo: "user", Namespace: credentials.Namespace,

@@ -40,6 +40,8 @@ type GPUNode struct {
 	GPUs    int    // 0: a node without GPUs
 	Labels  map[string]string
 	Taints  []corev1.Taint
+	// Offers are resources beside those, or in their place: a vGPU plugin's.
+	Offers corev1.ResourceList
 }
 
 // GPULabels are the labels that GPU feature discovery gives to a node.
@@ -126,6 +128,7 @@ func CreateNode(ctx context.Context, client kubernetes.Interface, spec GPUNode) 
 		}
 	}
 	maps.Copy(labels, spec.Labels)
+	maps.Copy(capacity, spec.Offers)
 	nodes := client.CoreV1().Nodes()
 	if _, err := nodes.Create(ctx, &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: spec.Name, Labels: labels},

@@ -383,6 +383,7 @@ type amounts struct {
 	Pending     string  `json:"pending"`
 	Bound       string  `json:"bound"`
 	Terminating string  `json:"terminating"`
+	Unready     string  `json:"unready"`
 }
 
 type memoryAmounts struct {
@@ -393,6 +394,7 @@ type memoryAmounts struct {
 	Pending     int64  `json:"pending"`
 	Bound       int64  `json:"bound"`
 	Terminating int64  `json:"terminating"`
+	Unready     int64  `json:"unready"`
 }
 
 type usagePage struct {
@@ -449,10 +451,10 @@ func (u *usagePage) line(tenant, class string) string {
 				continue
 			}
 			g, m := l.GPUs, l.MemoryMiB
-			return fmt.Sprintf("limit=%s used=%s reserved=%s free=%s pending=%s bound=%s terminating=%s "+
-				"memory: mlimit=%s mused=%d mreserved=%d mfree=%s mpending=%d mbound=%d mterminating=%d",
-				show(g.Limit), g.Used, g.Reserved, show(g.Free), g.Pending, g.Bound, g.Terminating,
-				showMiB(m.Limit), m.Used, m.Reserved, showMiB(m.Free), m.Pending, m.Bound, m.Terminating)
+			return fmt.Sprintf("limit=%s used=%s reserved=%s free=%s pending=%s bound=%s terminating=%s unready=%s "+
+				"memory: mlimit=%s mused=%d mreserved=%d mfree=%s mpending=%d mbound=%d mterminating=%d munready=%d",
+				show(g.Limit), g.Used, g.Reserved, show(g.Free), g.Pending, g.Bound, g.Terminating, g.Unready,
+				showMiB(m.Limit), m.Used, m.Reserved, showMiB(m.Free), m.Pending, m.Bound, m.Terminating, m.Unready)
 		}
 	}
 	return ""

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -298,6 +299,23 @@ func (s *scope) setPhase(namespace, name string, phase corev1.PodPhase) {
 			return err
 		}
 		pod.Status.Phase = phase
+		_, err = client.CoreV1().Pods(namespace).UpdateStatus(s.Context(), pod, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+// setReady says in a kubelet's place whether a pod serves.
+func (s *scope) setReady(namespace, name string, ready corev1.ConditionStatus) {
+	s.Helper()
+	s.eventually("set the condition Ready of "+name, func() error {
+		pod, err := client.CoreV1().Pods(namespace).Get(s.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		pod.Status.Conditions = slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady
+		})
+		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: ready})
 		_, err = client.CoreV1().Pods(namespace).UpdateStatus(s.Context(), pod, metav1.UpdateOptions{})
 		return err
 	})

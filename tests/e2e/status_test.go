@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -52,7 +53,7 @@ tenants:
 	s.mustCreate(nobody, newPod("free", 1, on(h100), held))
 	s.mustRun(ns, newPod("one", 1, on(a100)))
 	s.mustCreate(ns, newPod("two", 1, on(a100), held))
-	p.statusShows("gpus: {limit: 4, used: 2, bound: 1, pending: 1, terminating: 0, reserved: 0, free: 2}",
+	p.statusShows("gpus: {limit: 4, used: 2, bound: 1, pending: 1, terminating: 0, reserved: 0, free: 2, unready: 0}",
 		"memory: {limit: 320Gi, used: 160Gi,", "- {namespace: "+nobody+", pods: 1, ambiguous: false}",
 		"leader: "+p.identity+"\n", "over: []\n", "journal:\n  held: false\n  problem: \"\"\n", "last: never\n")
 
@@ -118,4 +119,64 @@ tenants:
 	}
 	s.deletePod(ns, "two")
 	p.statusShows("gpus: {limit: 4, used: 1, bound: 1, pending: 0,")
+}
+
+// A model warms up or crashes: its GPUs are held all the same, and everybody sees that nobody is served.
+func TestNotReady(t *testing.T) {
+	t.Parallel()
+	s := newScope(t)
+	ns := s.namespace("ns", nil)
+	p := s.start(policyText(`
+tenants:
+  - name: team-a
+    namespaces: [%s]
+    quota:
+      A100: {gpus: 4, memory: 320Gi}
+`, ns))
+	const series = `{tenant="team-a",class="A100"}`
+	shows := func(gpus, mib int) {
+		t.Helper()
+		p.waitUsage("team-a", "A100", fmt.Sprintf("bound=3 free=1 unready=%d munready=%d", gpus, mib))
+		p.eventually("the metrics of the leader", func() error {
+			return errors.Join(p.metricIs("gpuquota_unready_gpus"+series, float64(gpus)),
+				p.metricIs("gpuquota_unready_memory_bytes"+series, float64(mib)*(1<<20)))
+		})
+	}
+	s.mustRun(ns, newPod("serves", 1, on(a100)))
+	s.mustRun(ns, newPod("model", 2, on(a100)))
+	shows(0, 0)
+	s.setReady(ns, "model", corev1.ConditionFalse)
+	shows(2, 163840)
+	s.setReady(ns, "model", corev1.ConditionTrue)
+	shows(0, 0)
+	s.setReady(ns, "model", corev1.ConditionUnknown) // its node is lost
+	shows(2, 163840)
+	p.checkMetricsPage()
+
+	// The status tells it with whatever else changes.
+	s.mustCreate(ns, newPod("waits", 1, on(a100), held))
+	p.statusShows("bound: 3, pending: 1, terminating: 0, reserved: 0, free: 0, unready: 2}",
+		"free: 0, unready: 160Gi}")
+	out, err := p.run("usage", "--namespace", p.namespace)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, row := range []string{`(?m) FREE +UNREADY$`, `(?m)^team-a +A100 +4 +4 +3 +1 +0 +0 +0 +2$`,
+		`(?m)^team-a +A100 memory +320Gi +320Gi +240Gi +80Gi +0 +0 +0 +160Gi$`} {
+		if !regexp.MustCompile(row).MatchString(out) {
+			t.Errorf("no %s in\n%s", row, out)
+		}
+	}
+	// It is not counted twice: what is refused is told what was refused before.
+	s.mustRefuse(ns, newPod("more", 1, on(a100)), "team-a may hold 4 A100 GPUs and holds 4 (3 bound, 1 pending, 0 reserved)")
+	s.deletePod(ns, "waits")
+	s.waitGone(ns, "waits")
+
+	// A process that finds it so knows it, too.
+	p.stop()
+	p.launch()
+	p.waitReady()
+	shows(2, 163840)
+	s.deletePod(ns, "model")
+	p.waitUsage("team-a", "A100", "bound=1 unready=0 munready=0")
 }

@@ -12,8 +12,10 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const struct gq_json_keep a_keep[] = {{"b", NULL}, {"a", a_keep}, {"name", NULL}, {0}};
+static const struct gq_json_keep only_keep[] = {
+    GQ_JSON_KEEP_ONLY("a", "b"), {"b", a_keep}, {"only", only_keep}, {0}};
 static const struct gq_json_keep keep[] = {
-    {"a", a_keep}, {"metadata", a_keep}, {"spec", NULL}, {"", NULL}, {0}};
+    {"a", a_keep}, {"only", only_keep}, {"metadata", a_keep}, {"spec", NULL}, {"", NULL}, {0}};
 
 struct read {
 	const struct gq_json_keep *keep;

@@ -1,6 +1,7 @@
 foreach(name
     accepted
     barrier
+    credential_log
     drift_log
     election
     election_sim

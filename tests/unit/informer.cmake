@@ -1,4 +1,4 @@
-foreach(name backoff base64 keep kubeconfig kubeconfig_find secret status timers)
+foreach(name backoff base64 credential keep kubeconfig kubeconfig_find secret status timers)
   gq_unit_test(${name} LINKS gq_informer)
 endforeach()
 gq_fail_alloc(timers)

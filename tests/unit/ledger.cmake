@@ -3,11 +3,11 @@
 # life against a naive model, and one has a thread for everything.
 gq_unit_test(amount LINKS gq_quota)
 foreach(name binding book claims decision drift explain fit ledger locale makers rebuild reserve tenancy unseen unseen_room usage
-    verdict verify ledger_memory ledger_midway ledger_model ledger_stress)
+    verdict verify workload_decision workload_explain workload_fit ledger_memory ledger_midway ledger_model ledger_stress)
   gq_unit_test(${name} LINKS gq_quota SOURCES ledger_fixture.c)
 endforeach()
 target_sources(test_ledger_model PRIVATE naive_ledger.c)
-foreach(name ledger_memory verify)
+foreach(name ledger_memory verify workload_decision workload_explain workload_fit)
   gq_fail_alloc(${name})
   target_link_options(test_${name} PRIVATE -Wl,--wrap=strdup)
 endforeach()

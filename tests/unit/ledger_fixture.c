@@ -64,7 +64,10 @@ struct gq_pod *pod_make(const struct pod_spec *spec)
 		gq_buf_printf(&out, ",'nodeName':'%s'", spec->node);
 	if (spec->spec)
 		gq_buf_printf(&out, ",%s", spec->spec);
-	gq_buf_printf(&out, "},'status':{'phase':'%s'}}", or_default(spec->phase, "Pending"));
+	gq_buf_printf(&out, "},'status':{'phase':'%s'", or_default(spec->phase, "Pending"));
+	if (spec->ready)
+		gq_buf_puts(&out, ",'conditions':[{'type':'Ready','status':'True'}]");
+	gq_buf_puts(&out, "}}");
 	assert_int_equal(out.code, 0);
 	return pod_of_text(out.data);
 }
@@ -406,6 +409,29 @@ const char *usage_of(struct world *w, const char *tenant, const char *class_name
 const char *memory_of(struct world *w, const char *tenant, const char *class_name)
 {
 	return print_usage(w, tenant, class_name, true);
+}
+
+const char *unready_of(struct world *w, const char *tenant, const char *class_name)
+{
+	static char text[128];
+	struct gq_usage usage GQ_CLEANUP(gq_usage_done);
+	struct gq_buf out GQ_BUF_CLEANUP = GQ_BUF_INIT(sizeof text - 1);
+
+	usage_take(w, &usage);
+	for (size_t t = 0; t < usage.n_tenants; t++) {
+		for (size_t i = 0; i < usage.tenants[t].n_limits; i++) {
+			const struct gq_usage_limit *limit = &usage.tenants[t].limits[i];
+			if (strcmp(usage.tenants[t].name, tenant) != 0 ||
+			    strcmp(limit->class_name, class_name) != 0)
+				continue;
+			gq_shares_print(&out, limit->unready.shares);
+			gq_buf_puts(&out, " ");
+			gq_mib_print(&out, limit->unready.memory_mib);
+		}
+	}
+	assert_int_equal(out.code, 0);
+	(void)snprintf(text, sizeof text, "%s", out.data ? out.data : "no such limit");
+	return text;
 }
 
 const char *pods_of(struct world *w)

@@ -40,7 +40,8 @@ struct pod_spec {
 	const char *product;   /* nodeSelector nvidia.com/gpu.product */
 	const char *products;  /* required affinity to one of: "'A','B'" */
 	const char *node;
-	const char *phase;
+	const char *phase; /* [Pending, whatever the node] */
+	bool ready;        /* its condition */
 	bool terminating;
 	const char *owner; /* "ReplicaSet/llm"; its uid is the same text */
 	const char *spec;  /* further fields: "'resourceClaims':[…]" */
@@ -139,12 +140,16 @@ const char *message_of(const struct world *w);
 /* "7/8 b6 p1 r0 t0": held of the limit; bound, pending, reserved, terminating. */
 const char *usage_of(struct world *w, const char *tenant, const char *class_name);
 const char *memory_of(struct world *w, const char *tenant, const char *class_name);
+/* "2 160Gi": what is unready of what is bound. */
+const char *unready_of(struct world *w, const char *tenant, const char *class_name);
 /* "1 bound" and the like: pods by state, those with none left out. */
 const char *pods_of(struct world *w);
 #define assert_usage(w, tenant, class_name, text)                                                  \
 	assert_string_equal(usage_of(w, tenant, class_name), text)
 #define assert_memory(w, tenant, class_name, text)                                                 \
 	assert_string_equal(memory_of(w, tenant, class_name), text)
+#define assert_unready(w, tenant, class_name, text)                                                \
+	assert_string_equal(unready_of(w, tenant, class_name), text)
 #define assert_pods(w, text) assert_string_equal(pods_of(w), text)
 
 /* Counts anew; how many limits and charges were wrong. */

@@ -147,6 +147,30 @@ void total_of(const struct model *m, const struct limit *limit, int64_t out[GQ_S
 	}
 }
 
+/* Of each name, what its bound pods hold beyond those of them that are Ready. */
+void unready_of_limit(const struct model *m, const struct limit *limit, int64_t out[2])
+{
+	out[0] = out[1] = 0;
+	for (int slot = 0; slot < SPACES * NAMES; slot++) {
+		int64_t all[2] = {0, 0}, ready[2] = {0, 0};
+		for (int p = 0; p < PODS && holds_for(m, limit, slot / NAMES); p++) {
+			const struct mpod *pod = &m->pods[p];
+			int64_t own[2];
+			if (!pod->charged || pod->state != GQ_STATE_BOUND ||
+			    pod->space * NAMES + pod->name != slot)
+				continue;
+			demand_in(m, pod, limit->class_, own);
+			for (int c = 0; c < 2; c++) {
+				all[c] = gq_max64(all[c], own[c]);
+				if (!pod->seen_unready)
+					ready[c] = gq_max64(ready[c], own[c]);
+			}
+		}
+		for (int c = 0; c < 2; c++)
+			out[c] += all[c] - ready[c];
+	}
+}
+
 bool fits(const struct model *m, const int64_t before[][2])
 {
 	for (size_t i = 0; i < LEN(m->rules->limits) && m->rules->limits[i].tenant; i++) {

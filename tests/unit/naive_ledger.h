@@ -49,6 +49,8 @@ struct mpod {
 	int node;      /* where it really is, or NOTHING */
 	int seen_node; /* where the ledger knows it to be */
 	bool dying;
+	bool running, ready;
+	bool seen_unready; /* as the ledger knows it */
 	int bind;          /* a binding was allowed to that node, or NOTHING */
 	unsigned admitted; /* leaves that its creation or a binding was allowed for */
 	unsigned mask;     /* leaves that count now, 0 for all */
@@ -79,7 +81,7 @@ struct model {
 	struct mnode nodes[NODES];
 	struct mspace spaces[SPACES];
 	bool held, lags;
-	unsigned serial, allowed, refused, blocked, stored_bindings, takeovers;
+	unsigned serial, allowed, refused, blocked, stored_bindings, takeovers, unready;
 };
 
 /* The leaves of a node, and those that a pod may land on or counts in, as bits. REST stands for
@@ -91,6 +93,8 @@ unsigned leaves_of(const struct model *m, const struct mpod *pod);
 const struct tenant *tenant_of(const struct model *m, const char *name);
 /* GPUs and MiB that count in a limit, by state; and in each limit, all states together. */
 void total_of(const struct model *m, const struct limit *limit, int64_t out[GQ_STATES][2]);
+/* What of that is bound and not Ready. */
+void unready_of_limit(const struct model *m, const struct limit *limit, int64_t out[2]);
 void totals(const struct model *m, int64_t out[][2]);
 /* Whether everything still fits as it is now; before: the totals until now. */
 bool fits(const struct model *m, const int64_t before[][2]);

@@ -338,14 +338,9 @@ static void not_ours(void **state)
 {
 	static const char *const files[] = {
 	    "configmap-create",
-	    "deployment-create",
-	    "deployment-scale",
-	    "job-create",
 	    "namespace-create",
 	    "pod-delete",
 	    "pod-update",
-	    "pod-ephemeralcontainers",
-	    "replicaset-update",
 	    "resourceclaim-create",
 	    "resourceclaim-create-extended",
 	    "resourceclaim-update-allocated",

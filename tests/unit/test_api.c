@@ -671,11 +671,17 @@ static void test_new_token_after_401(void **state)
 	apicall_answer(call, 401, "", "");
 	result_wait(&f->result);
 	assert_int_equal(f->result.response.code, GQ_EDENIED);
+	assert_true(f->result.response.unauthorized);
+	struct gq_credential_state credential;
+	gq_credential_state(gq_api_credential(f->api), &credential);
+	assert_true(credential.refused);
+	assert_string_equal(credential.file, path);
 	/* the refused one is not sent again once its file is gone */
 	unlink(path);
 	start(f, &request);
 	result_wait(&f->result);
 	assert_int_equal(f->result.response.code, GQ_EIO);
+	assert_true(f->result.response.unauthorized);
 	FILE *file = fopen(path, "w");
 	assert_non_null(file);
 	fputs("new", file);
@@ -686,6 +692,14 @@ static void test_new_token_after_401(void **state)
 	apicall_answer(call, 200, "", "");
 	result_wait(&f->result);
 	assert_int_equal(f->result.response.code, 0);
+	assert_false(f->result.response.unauthorized);
+	gq_credential_state(gq_api_credential(f->api), &credential);
+	assert_false(credential.refused);
+	start(f, &request);
+	apicall_answer(apidouble_next(f->server, ""), 403, "", "");
+	result_wait(&f->result);
+	assert_int_equal(f->result.response.code, GQ_EDENIED);
+	assert_false(f->result.response.unauthorized);
 	unlink(path);
 	close(fd);
 }

@@ -66,6 +66,16 @@ static void total_state(struct world *w)
 	used->by[GQ_STATE_BOUND] = (struct gq_amount){0, 0};
 }
 
+static void unready_up(struct world *w)
+{
+	limit_of(w, "team-b", "A100")->used.unready = (struct gq_amount){GPU, 81920};
+}
+
+static void unready_lost(struct world *w)
+{
+	limit_of(w, "team-a", "A100")->used.unready.memory_mib = 0;
+}
+
 static void parts_only(struct world *w)
 {
 	part_of(w, "a-train/bound")->amount.shares = 5 * GPU;
@@ -132,7 +142,7 @@ static struct world *small_world(void)
 {
 	struct world *w = world_new(POLICY);
 
-	SEEN(w, .name = "bound", .gpus = 2, .node = "a1");
+	SEEN(w, .name = "bound", .gpus = 2, .node = "a1", .phase = "Running");
 	SEEN(w, .name = "pending", .gpus = 3, .product = A100_80);
 	ALLOWED(w, .name = "reserved", .gpus = 4, .product = A100_80);
 	SEEN(w, .ns = "a-serve", .name = "other", .gpus = 1, .node = "a2");
@@ -149,6 +159,9 @@ static char *state_text(struct world *w)
 	gq_buf_printf(&out, "%s\n", memory_of(w, "team-a", "A100"));
 	gq_buf_printf(&out, "%s\n", usage_of(w, "team-a", "H100"));
 	gq_buf_printf(&out, "%s\n", usage_of(w, "team-b", "A100"));
+	gq_buf_printf(&out, "unready %s\n", unready_of(w, "top", "*"));
+	gq_buf_printf(&out, "unready %s\n", unready_of(w, "team-a", "A100"));
+	gq_buf_printf(&out, "unready %s\n", unready_of(w, "team-b", "A100"));
 	gq_buf_printf(&out, "%s\n", pods_of(w));
 	assert_int_equal(out.code, 0);
 	return gq_buf_steal(&out);
@@ -164,6 +177,8 @@ static void found_and_repaired(void **state)
 	    {total_up, "team-a A100 +1.5 +0"},
 	    {total_down, "top * -1 +0, team-a A100 +0 -1Gi"},
 	    {total_state, "team-b A100 +0 +0"},
+	    {unready_up, "team-b A100 +0 +0"},
+	    {unready_lost, "team-a A100 +0 +0"},
 	    {parts_only, "top * +0 +0, team-a A100 +0 +0; pods a-train/bound"},
 	    {parts_counted, "top * +3 -80Gi, team-a A100 +3 -80Gi; pods a-train/bound"},
 	    {parts_lost, "team-b A100 -1 -80Gi; pods a-serve/other"},

@@ -152,17 +152,19 @@ static void print_many(struct gq_buf *out, const char *item)
 static void pods_beyond_us(void **state)
 {
 	static const struct {
-		const char *metadata, *spec, *many;
+		const char *metadata, *spec, *status, *many;
 	} cases[] = {
-	    {",'ownerReferences':[%]", "",
+	    {",'ownerReferences':[%]", "", "",
 	     "{'apiVersion':'v1','kind':'ConfigMap','name':'c','uid':'x'}"},
-	    {"", ",'tolerations':[%]", "{'key':'k','operator':'Exists'}"},
-	    {"", ",'tolerations':[{'operator':'Unless'}]", ""},
+	    {"", ",'tolerations':[%]", "", "{'key':'k','operator':'Exists'}"},
+	    {"", ",'tolerations':[{'operator':'Unless'}]", "", ""},
 	    {"",
 	     ",'affinity':{'nodeAffinity':{'requiredDuringSchedulingIgnoredDuringExecution':"
 	     "{'nodeSelectorTerms':[{'matchExpressions':[{'key':'k','operator':'Near','values':"
 	     "['x']}]}]}}}",
-	     ""},
+	     "", ""},
+	    {"", "", "'conditions':[%]", "{'type':'Ready','status':'True'}"},
+	    {"", "", "'phase':'Running','conditions':{'Ready':'True'}", ""},
 	};
 
 	(void)state;
@@ -174,7 +176,10 @@ static void pods_beyond_us(void **state)
 				       cases[i].metadata,
 				       "},'spec':{'containers':[{'name':'c','resources':{'limits':"
 				       "{'nvidia.com/gpu':'1'}}}]",
-				       cases[i].spec, "}}"};
+				       cases[i].spec,
+				       "},'status':{",
+				       cases[i].status,
+				       "}}"};
 		print_many(&many, cases[i].many);
 		for (size_t k = 0; k < LEN(parts); k++) {
 			size_t cut = strcspn(parts[k], "%");

@@ -496,6 +496,98 @@ static void test_tokens(void **state)
 	unmake(f);
 }
 
+/* After a 401 a watch waits for long, but not once there is another token. */
+static void test_new_token_ends_the_wait(void **state)
+{
+	struct fixture *f = make(NULL);
+	char path[] = "/tmp/gq-informer-token-XXXXXX";
+	struct gq_credential *credential = NULL;
+	(void)state;
+
+	int fd = mkstemp(path);
+	assert_true(fd >= 0);
+	close(fd);
+	put_token(path, "one");
+	f->config.token_file = path;
+	f->options.backoff_min_ns = 600 * S;
+	f->options.backoff_max_ns = 1200 * S;
+	assert_int_equal(gq_credential_new(&f->config, &credential, NULL), 0);
+	f->options.credential = credential;
+	struct apicall *call = to_watch(f);
+	apicall_end(call);
+	advance(f, 2 * S);
+	call = next(f, "&resourceVersion=9");
+	apicall_answer(call, 401, "", "Unauthorized");
+	expect_problem(f, 1, "watch: HTTP 401");
+	struct gq_credential_state told;
+	gq_credential_state(credential, &told);
+	assert_true(told.refused);
+	for (int i = 0; i < 5; i++) {
+		advance(f, 2 * S);
+		settle(f);
+	}
+	put_token(path, "one"); /* written again, but no other */
+	advance(f, 2 * S);
+	settle(f);
+	assert_int_equal(apidouble_waiting(f->server), 0);
+	put_token(path, "two");
+	advance(f, S);
+	call = next(f, "&resourceVersion=9");
+	assert_string_equal(apicall_header(call, "Authorization", 0), "Bearer two");
+	apicall_answer(call, 401, "", "Unauthorized");
+	expect_problem(f, 2, "watch: HTTP 401");
+	/* the file is gone, too, when it would be time again */
+	unlink(path);
+	advance(f, 1200 * S);
+	expect_problem(f, 3, "no token: ");
+	for (int i = 0; i < 5; i++) {
+		advance(f, 2 * S);
+		settle(f);
+	}
+	expect_problem(f, 3, "no token: ");
+	put_token(path, "three");
+	advance(f, S);
+	call = next(f, "&resourceVersion=9");
+	assert_string_equal(apicall_header(call, "Authorization", 0), "Bearer three");
+	apicall_begin(call, 200, "");
+	apicall_send(call, SIM_EVENT("ADDED", "b", "10"));
+	expect(f, "+10");
+	gq_credential_state(credential, &told);
+	assert_false(told.refused); /* known from its head: a watch does not end for long */
+	unlink(path);
+	unmake(f);
+	gq_credential_free(credential);
+}
+
+/* Another token is no answer to other failures. */
+static void test_new_token_is_no_news_to_others(void **state)
+{
+	struct fixture *f = make(NULL);
+	char path[] = "/tmp/gq-informer-token-XXXXXX";
+	(void)state;
+
+	int fd = mkstemp(path);
+	assert_true(fd >= 0);
+	close(fd);
+	put_token(path, "one");
+	f->config.token_file = path;
+	f->options.backoff_min_ns = 600 * S;
+	f->options.backoff_max_ns = 1200 * S;
+	struct apicall *call = to_watch(f);
+	apicall_end(call);
+	advance(f, 2 * S);
+	apicall_answer(next(f, "&resourceVersion=9"), 403, "", "Forbidden");
+	expect_problem(f, 1, "watch: HTTP 403");
+	put_token(path, "two");
+	for (int i = 0; i < 5; i++) {
+		advance(f, 2 * S);
+		settle(f);
+	}
+	assert_int_equal(apidouble_waiting(f->server), 0);
+	unlink(path);
+	unmake(f);
+}
+
 static void test_tls(void **state)
 {
 	struct testpki pki;
@@ -662,6 +754,8 @@ int main(void)
 	    cmocka_unit_test(test_breaks),
 	    cmocka_unit_test(test_silence_and_lag),
 	    cmocka_unit_test(test_tokens),
+	    cmocka_unit_test(test_new_token_ends_the_wait),
+	    cmocka_unit_test(test_new_token_is_no_news_to_others),
 	    cmocka_unit_test(test_tls),
 	    cmocka_unit_test(test_nobody_listens),
 	    cmocka_unit_test(test_collections_are_independent),

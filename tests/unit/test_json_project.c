@@ -85,6 +85,44 @@ static void test_keep_tree(void **state)
 	check(a_b_keep, cases, COUNT(cases));
 }
 
+static const struct gq_json_keep only_keep[] = {
+    GQ_JSON_KEEP_ONLY("t", "yes"), {"v", NULL}, {"in", b_keep}, {0}};
+static const struct gq_json_keep some_keep[] = {{"a", only_keep}, {"z", NULL}, {0}};
+
+static void test_keep_only(void **state)
+{
+	static const struct outcome cases[] = {
+	    {"{\"a\":[]}", "{\"a\":[]}", 0},
+	    {"{\"a\":[{\"t\":\"no\",\"v\":1}],\"z\":1}", "{\"a\":[],\"z\":1}", 0},
+	    {"{\"a\":[{\"t\":\"yes\",\"v\":1,\"w\":2}]}", "{\"a\":[{\"t\":\"yes\",\"v\":1}]}", 0},
+	    {"{\"a\":[{\"t\":\"no\"},{\"v\":{},\"t\":\"yes\"},{},{\"v\":[{\"t\":\"no\"}],\"t\":"
+	     "\"yes\"},"
+	     "{\"t\":\"no\"}]}",
+	     "{\"a\":[{\"v\":{},\"t\":\"yes\"},{\"v\":[{\"t\":\"no\"}],\"t\":\"yes\"}]}", 0},
+	    {"{\"a\":[{\"t\":\"yes\"},{\"t\":\"no\"},{\"t\":\"yes\"}]}",
+	     "{\"a\":[{\"t\":\"yes\"},{\"t\":\"yes\"}]}", 0},
+	    /* what only resembles it */
+	    {"{\"a\":[{\"t\":\"yes \"},{\"t\":\"ye\"},{\"t\":\"\"},{\"t\":yes_}]}",
+	     "a value, found 'y'", GQ_EINVALID},
+	    {"{\"a\":[{\"t\":\"yes \"},{\"t\":\"ye\"},{\"t\":\"\"},{\"t\":true},{\"t\":12345},"
+	     "{\"t\":null},{\"t\":[\"yes\"]},{\"t\":{\"t\":\"yes\"}},{\"in\":{\"t\":\"yes\"}},"
+	     "{\"w\":{\"t\":\"yes\"}},{\"v\":\"yes\"}]}",
+	     "{\"a\":[]}", 0},
+	    /* the key counts as what it means */
+	    {"{\"a\":[{\"\\u0074\":\"yes\"}]}", "{\"a\":[{\"t\":\"yes\"}]}", 0},
+	    /* an object that is in no array; what is no object; arrays in arrays */
+	    {"{\"a\":{\"t\":\"no\"}}", "{\"a\":{\"t\":\"no\"}}", 0},
+	    {"{\"a\":[7,{\"t\":\"no\"},\"[\",{\"t\":\"no\"},null]}", "{\"a\":[7,\"[\",null]}", 0},
+	    {"{\"a\":[[{\"t\":\"no\"}],{\"t\":\"no\"},[{\"t\":\"no\"},{\"t\":\"yes\"}]]}",
+	     "{\"a\":[[],[{\"t\":\"yes\"}]]}", 0},
+	    /* what is left out is read as strictly */
+	    {"{\"a\":[{\"t\":\"no\",\"t\":\"no\"}]}", TWICE, GQ_EINVALID},
+	};
+
+	(void)state;
+	check(some_keep, cases, COUNT(cases));
+}
+
 static void test_keep_everything(void **state)
 {
 	static const struct outcome cases[] = {
@@ -225,11 +263,9 @@ static void test_long_strings(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_keep_tree),
-	    cmocka_unit_test(test_keep_everything),
-	    cmocka_unit_test(test_twice),
-	    cmocka_unit_test(test_twice_in_many),
-	    cmocka_unit_test(test_resource_version),
+	    cmocka_unit_test(test_keep_tree),       cmocka_unit_test(test_keep_only),
+	    cmocka_unit_test(test_keep_everything), cmocka_unit_test(test_twice),
+	    cmocka_unit_test(test_twice_in_many),   cmocka_unit_test(test_resource_version),
 	    cmocka_unit_test(test_long_strings),
 	};
 

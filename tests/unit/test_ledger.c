@@ -166,6 +166,76 @@ static void aborted(void **state)
 	world_free(w);
 }
 
+/* A model warms up, serves, crashes: what it holds is the same, and shown apart while it is not
+ * Ready. */
+static void not_ready(void **state)
+{
+	static const struct {
+		struct pod_spec spec;
+		const char *used, *unready;
+	} steps[] = {
+	    {{.phase = "Pending"}, "3/8 b2 p1 r0 t0", "0 0"},
+	    {{.phase = "Running"}, "3/8 b2 p1 r0 t0", "2 160Gi"},
+	    {{.phase = "Running", .ready = true}, "3/8 b2 p1 r0 t0", "0 0"},
+	    {{.phase = "Running"}, "3/8 b2 p1 r0 t0", "2 160Gi"},
+	    {{.phase = "Running"}, "3/8 b2 p1 r0 t0", "2 160Gi"},
+	    {{.phase = "Running", .terminating = true}, "3/8 b0 p1 r0 t2", "0 0"},
+	    {{.phase = "Failed"}, "1/8 b0 p1 r0 t0", "0 0"},
+	};
+	struct world *w = world_new("tenants:\n"
+				    "  - {name: top, quota: {\"*\": {gpus: 8}}}\n"
+				    "  - {name: team-a, parent: top, namespaces: [a-train], quota: "
+				    "{A100: {gpus: 8}, H100: {gpus: 8}}}\n");
+
+	(void)state;
+	SEEN(w, .name = "other", .product = A100_80, .phase = "Pending");
+	for (size_t i = 0; i < LEN(steps); i++) {
+		struct pod_spec spec = steps[i].spec;
+		spec.gpus = 2;
+		spec.node = "a1";
+		world_seen(w, &spec);
+		assert_usage(w, "team-a", "A100", steps[i].used);
+		assert_usage(w, "top", "*", steps[i].used);
+		assert_unready(w, "team-a", "A100", steps[i].unready);
+		assert_unready(w, "top", "*", steps[i].unready);
+		assert_unready(w, "team-a", "H100", "0 0");
+		assert_int_equal(world_recount(w), 0);
+	}
+	world_free(w);
+}
+
+/* Only one of them can exist: what a Ready one holds is not unready, whichever comes first. */
+static void namesakes_that_are_not_ready(void **state)
+{
+	static const struct pod_spec tiny = {
+	    .uid = "tiny", .node = "a1", .phase = "Running", .ready = true};
+	static const struct pod_spec small = {
+	    .uid = "small", .gpus = 2, .node = "a1", .phase = "Running"};
+	static const struct pod_spec large = {
+	    .uid = "large", .gpus = 5, .node = "a2", .phase = "Running", .ready = true};
+	static const struct {
+		bool small_ready, large_ready;
+		const char *unready;
+	} cases[] = {{false, false, "4 320Gi"},
+		     {false, true, "0 0"},
+		     {true, false, "3 240Gi"},
+		     {true, true, "0 0"}};
+
+	(void)state;
+	for (size_t i = 0; i < LEN(cases) * 2; i++) {
+		struct world *w = world_new(TEAMS);
+		struct pod_spec pods[] = {small, large};
+		world_seen(w, &tiny);
+		pods[0].ready = cases[i / 2].small_ready;
+		pods[1].ready = cases[i / 2].large_ready;
+		world_seen(w, &pods[i % 2]);
+		world_seen(w, &pods[1 - i % 2]);
+		assert_usage(w, "team-a", "A100", "5/8 b5 p0 r0 t0");
+		assert_unready(w, "team-a", "A100", cases[i / 2].unready);
+		world_free(w);
+	}
+}
+
 /* ---- namesakes: at full quota, a StatefulSet's pod is deleted and made again ---- */
 
 enum step { MADE, OLD_TERMINATES, OLD_GONE, NEW_SEEN, NEW_BOUND, STEPS };
@@ -551,6 +621,8 @@ int main(void)
 	    cmocka_unit_test(the_same_again),
 	    cmocka_unit_test(dry_run_leaves_no_trace),
 	    cmocka_unit_test(aborted),
+	    cmocka_unit_test(not_ready),
+	    cmocka_unit_test(namesakes_that_are_not_ready),
 	    cmocka_unit_test(namesakes_count_as_the_largest),
 	    cmocka_unit_test(a_larger_namesake_adds_the_difference),
 	    cmocka_unit_test(a_list_tells_what_is_gone),

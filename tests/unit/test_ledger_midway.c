@@ -231,6 +231,46 @@ static void bindings_while_counting_anew(void **state)
 	world_free(w);
 }
 
+static void pods_get_ready(struct world *w, unsigned call)
+{
+	char name[16];
+
+	for (int i = 0; i < 3; i++) {
+		space(name, (int)((call * 3 + (unsigned)i) * 7 % SPACES));
+		SEEN(w, .ns = name, .product = A100_80, .node = "a1", .phase = "Running",
+		     .ready = call % 2 == 0);
+	}
+}
+
+static void readiness_while_counting_anew(void **state)
+{
+	struct world *w = many(EARLIER);
+	char name[16];
+
+	(void)state;
+	for (int i = 0; i < SPACES; i++) {
+		space(name, i);
+		SEEN(w, .ns = name, .product = A100_80, .node = "a1", .phase = "Running");
+	}
+	assert_unready(w, "red", "A100", "320 25Ti");
+	for (int round = 0; round < 4; round++) {
+		during(w, pods_get_ready, false);
+		assert_int_equal(world_recount(w), 0);
+		world_policy(w, round % 2 ? EARLIER : LATER);
+		over();
+		assert_true(calls > 10);
+		assert_int_equal(world_recount(w), 0);
+	}
+	assert_string_not_equal(unready_of(w, "red", "A100"), "320 25Ti");
+	for (int i = 0; i < SPACES; i++) {
+		space(name, i);
+		SEEN(w, .ns = name, .product = A100_80, .node = "a1", .phase = "Running",
+		     .ready = true);
+	}
+	assert_unready(w, "red", "A100", "0 0");
+	world_free(w);
+}
+
 static void pods_end(struct world *w, unsigned call)
 {
 	char name[16];
@@ -385,6 +425,36 @@ static void a_decision_is_worked_out_again(void **state)
 	world_free(w);
 }
 
+/* A crash loop next door: no decision is worked out again for it, and the journal has nothing to
+ * write. */
+static void flap(struct world *w, unsigned call)
+{
+	for (int i = 0; i < 5; i++)
+		SEEN(w, .name = "flaps", .node = "a1", .phase = "Running",
+		     .ready = (call + (unsigned)i) % 2);
+}
+
+static void readiness_disturbs_no_decision(void **state)
+{
+	struct world *w = world_new("tenants: [{name: team-a, namespaces: [a-train], quota: {A100: "
+				    "{gpus: 8}}}]\n");
+
+	(void)state;
+	flap(w, 0);
+	ALLOWED(w, .name = "waits", .product = A100_80);
+	uint64_t generation = w->ledger->generation;
+	uint64_t unseen = gq_ledger_unseen(w->ledger).version;
+	during(w, flap, true);
+	assert_int_equal(world_propose(w, SPEC(.product = A100_80), &(struct ask){.dry_run = true}),
+			 GQ_VERDICT_ALLOW);
+	over();
+	assert_int_equal(calls, 1);
+	assert_true(w->ledger->generation == generation);
+	assert_true(gq_ledger_unseen(w->ledger).version == unseen);
+	assert_unready(w, "team-a", "A100", "1 80Gi");
+	world_free(w);
+}
+
 /* Those that the walk would come to next. */
 static void next_pods_end(struct world *w, unsigned call)
 {
@@ -440,10 +510,12 @@ int main(void)
 	    cmocka_unit_test(pods_while_a_policy_is_loaded),
 	    cmocka_unit_test(namespaces_move_while_a_policy_is_loaded),
 	    cmocka_unit_test(bindings_while_counting_anew),
+	    cmocka_unit_test(readiness_while_counting_anew),
 	    cmocka_unit_test(everything_ends_meanwhile),
 	    cmocka_unit_test(pods_end_while_a_list_is_compared),
 	    cmocka_unit_test(nodes_settle_meanwhile),
 	    cmocka_unit_test(a_decision_is_worked_out_again),
+	    cmocka_unit_test(readiness_disturbs_no_decision),
 	    cmocka_unit_test(pods_end_while_holders_are_listed),
 	    cmocka_unit_test(a_world_that_never_stands_still),
 	};

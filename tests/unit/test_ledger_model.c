@@ -24,6 +24,8 @@ static struct pod_spec spec_of(const struct mpod *pod)
 				.name = names[pod->name],
 				.uid = pod->uid,
 				.gpus = pod->gpus,
+				.phase = pod->running ? "Running" : "Pending",
+				.ready = pod->ready,
 				.terminating = pod->dying};
 
 	if (pod->node != NOTHING)
@@ -160,6 +162,7 @@ static void shown(struct mpod *pod)
 	pod->charged = true;
 	pod->proposed = false;
 	pod->seen_node = pod->node;
+	pod->seen_unready = pod->node != NOTHING && pod->running && !pod->ready && !pod->dying;
 	pod->state = pod->dying             ? GQ_STATE_TERMINATING
 		     : pod->node != NOTHING ? GQ_STATE_BOUND
 					    : GQ_STATE_PENDING;
@@ -203,7 +206,7 @@ static void do_pod_event(struct model *m)
 	if (!pod)
 		return;
 	struct pod_spec spec = spec_of(pod);
-	switch (roll(m, 8)) {
+	switch (roll(m, 10)) {
 	case 0:
 	case 1:
 		if (pod->node == NOTHING)
@@ -223,6 +226,13 @@ static void do_pod_event(struct model *m)
 		} else {
 			world_gone(m->w, &spec);
 		}
+		break;
+	case 5:
+	case 6:
+	case 7:
+		pod->running = pod->node != NOTHING;
+		pod->ready = pod->running && roll(m, 2);
+		see(m, pod);
 		break;
 	default:
 		see(m, pod);
@@ -636,8 +646,9 @@ static void compare(struct model *m, int event, unsigned round)
 				 charges[s]);
 	for (size_t i = 0; i < LEN(m->rules->limits) && m->rules->limits[i].tenant; i++) {
 		const struct limit *limit = &m->rules->limits[i];
-		int64_t by[GQ_STATES][2];
+		int64_t by[GQ_STATES][2], unready[2];
 		total_of(m, limit, by);
+		unready_of_limit(m, limit, unready);
 		for (size_t t = 0; t < usage.n_tenants; t++) {
 			for (size_t k = 0; k < usage.tenants[t].n_limits; k++) {
 				const struct gq_usage_limit *l = &usage.tenants[t].limits[k];
@@ -656,6 +667,14 @@ static void compare(struct model *m, int event, unsigned round)
 						    (long long)(l->used[s].shares /
 								GQ_SHARES_PER_GPU),
 						    (long long)by[s][1], (long long)by[s][0]);
+				if (l->unready.shares != unready[0] * GQ_SHARES_PER_GPU ||
+				    l->unready.memory_mib != unready[1])
+					fail_msg("round %u event %d: %s %s: %lld MiB unready, "
+						 "not %lld",
+						 round, event, limit->tenant, l->class_name,
+						 (long long)l->unready.memory_mib,
+						 (long long)unready[1]);
+				m->unready += unready[0] != 0;
 			}
 		}
 	}
@@ -699,6 +718,7 @@ static void a_random_life(void **state)
 	print_message("%u allowed, %u refused, %u held back, %u bindings stored, %u takeovers\n",
 		      m.allowed, m.refused, m.blocked, m.stored_bindings, m.takeovers);
 	assert_true(n < 1000 || (m.allowed > n / 200 && m.refused > n / 200));
+	assert_true(n < 1000 || m.unready > n / 20);
 	assert_true(n < 4000 || (m.blocked && m.stored_bindings && m.takeovers));
 	world_free(m.w);
 }

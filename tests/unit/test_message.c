@@ -310,7 +310,8 @@ static void check_spacing(enum gq_message_id id, const char *text)
 static void check_chinese(enum gq_locale locale, enum gq_message_id id, const char *text)
 {
 	/* names and punctuation only */
-	bool bare = id == GQ_MSG_HOLDER || id == GQ_MSG_LIST_SEPARATOR || id == GQ_MSG_OWNER_POD;
+	bool bare = id == GQ_MSG_HOLDER || id == GQ_MSG_LIST_SEPARATOR || id == GQ_MSG_OWNER_POD ||
+		    id == GQ_MSG_WORKLOAD;
 	bool any = false;
 
 	if (locale != GQ_LOCALE_ZH)

@@ -17,6 +17,7 @@ static struct gq_usage_limit limits_a[] = {
     {.class_name = "A100",
      .most = {8 * GPU, 655360},
      .used = {{GPU, 81920}, {GPU / 2, 40960}, {4 * GPU, 327680}, {0, 0}},
+     .unready = {3 * GPU / 2, 122880},
      .bound_gpu_seconds = 1234567890.75,
      .drift_total = 7},
     {.class_name = "*",
@@ -50,6 +51,8 @@ static struct gq_admission_stats stats_of(void)
 	stats.reviews[GQ_VERDICT_ALLOW][GQ_REASON_NO_GPU] = 1;
 	stats.reviews[GQ_VERDICT_DENY][GQ_REASON_OVER_LIMIT] = 2;
 	stats.reviews[GQ_VERDICT_UNAVAILABLE][GQ_REASON_NOT_SYNCED] = 3;
+	stats.rule_findings[GQ_RULE_RUNTIME_SOCKETS][GQ_MODE_WARN] = 6;
+	stats.rule_findings[GQ_RULE_REQUIRE_READINESS_PROBE][GQ_MODE_AUDIT] = 7;
 	stats.duration_buckets[0] = 4;
 	stats.duration_buckets[3] = 5;
 	stats.duration_buckets[GQ_DURATION_BUCKETS] = 2;
@@ -96,6 +99,9 @@ static void usage_series(void **state)
 	     327680 * MIB},
 	    {"gpuquota_used_memory_bytes{tenant=\"team-a\",class=\"*\",state=\"pending\"}",
 	     HUGE_VAL},
+	    {"gpuquota_unready_gpus{tenant=\"team-a\",class=\"A100\"}", 1.5},
+	    {"gpuquota_unready_gpus{tenant=\"team-a\",class=\"*\"}", 0},
+	    {"gpuquota_unready_memory_bytes{tenant=\"team-a\",class=\"A100\"}", 122880 * MIB},
 	    {"gpuquota_bound_gpu_seconds_total{tenant=\"team-a\",class=\"A100\"}", 1234567890.75},
 	    {"gpuquota_ledger_drift_total{tenant=\"team-a\",class=\"A100\"}", 7},
 	    {"gpuquota_ledger_drift_total{tenant=\"team-a\",class=\"*\"}", 0},
@@ -115,6 +121,8 @@ static void usage_series(void **state)
 	assert_int_equal(page_count(page, "gpuquota_limit_gpus"), 2);
 	assert_int_equal(page_count(page, "gpuquota_limit_memory_bytes"), 2);
 	assert_int_equal(page_count(page, "gpuquota_used_gpus"), 3 * GQ_STATES);
+	assert_int_equal(page_count(page, "gpuquota_unready_gpus"), 3);
+	assert_int_equal(page_count(page, "gpuquota_unready_memory_bytes"), 3);
 	assert_int_equal(page_count(page, "gpuquota_ambiguous_namespace"), 1);
 	assert_int_equal(page_count(page, "gpuquota_ledger_drift_total"), 3);
 	page_free(page);
@@ -130,7 +138,7 @@ static void nothing_yet(void **state)
 	struct page *page = page_parse(out.data);
 	/* gpuquota_charges, and the deletions */
 	assert_int_equal(page->n_samples, GQ_STATES + 1);
-	assert_int_equal(page->n_families, 12);
+	assert_int_equal(page->n_families, 14);
 	page_free(page);
 }
 
@@ -153,6 +161,11 @@ static void review_series(void **state)
 	assert_true(page_value(page, "gpuquota_reviews_total{decision=\"unavailable\","
 				     "reason=\"not_synced\"}") == 3);
 	assert_int_equal(page_count(page, "gpuquota_reviews_total"), 4);
+	assert_true(page_value(page, "gpuquota_rule_findings_total{"
+				     "rule=\"containerRuntimeSockets\",mode=\"warn\"}") == 6);
+	assert_true(page_value(page, "gpuquota_rule_findings_total{"
+				     "rule=\"requireReadinessProbe\",mode=\"audit\"}") == 7);
+	assert_int_equal(page_count(page, "gpuquota_rule_findings_total"), 2);
 	/* cumulative, by rising bounds, the last one is the count */
 	assert_int_equal(page_count(page, "gpuquota_review_duration_seconds_bucket"),
 			 GQ_DURATION_BUCKETS + 1);

@@ -248,6 +248,74 @@ static void phases(void **state)
 	}
 }
 
+#define CONDITIONS(phase, list)                                                                    \
+	"{'metadata':{'name':'p'},'spec':{'nodeName':'n'},'status':{'phase':'" phase               \
+	"','conditions':" list "}}"
+#define READY(status) "{'type':'Ready','status':'" status "'}"
+
+/* A pod serves nobody while it runs and its kubelet does not say that it is Ready. */
+static void readiness(void **state)
+{
+	static const struct {
+		const char *pod;
+		bool ready, unready;
+	} cases[] = {
+	    {CONDITIONS("Running", "[" READY("True") "]"), true, false},
+	    {CONDITIONS("Running", "[" READY("False") "]"), false, true},
+	    {CONDITIONS("Running", "[" READY("Unknown") "]"), false, true},
+	    {CONDITIONS("Running", "[" READY("true") "]"), false, true},
+	    {CONDITIONS("Running", "[]"), false, true},
+	    {CONDITIONS("Running", "null"), false, true},
+	    {CONDITIONS("Running", "[{'type':'Ready'}]"), false, true},
+	    {CONDITIONS("Running", "[{'type':'ContainersReady','status':'True'},"
+				   "{'type':'PodScheduled','status':'True'}]"),
+	     false, true},
+	    {CONDITIONS("Running", "[{'type':'ContainersReady','status':'False'}," READY(
+				       "True") ","
+					       "{'type':'example.com/Ready','status':'False'}]"),
+	     true, false},
+	    {CONDITIONS("Unknown", "[" READY("False") "]"), false, true}, /* a lost node */
+	    /* images are pulled, init containers run */
+	    {CONDITIONS("Pending", "[" READY("False") "]"), false, false},
+	    {CONDITIONS("Succeeded", "[" READY("False") "]"), false, false},
+	    {CONDITIONS("Failed", "[" READY("False") "]"), false, false},
+	    {"{'metadata':{'name':'p'},'status':{'phase':'Running'}}", false, false},
+	    {"{'metadata':{'name':'p','deletionTimestamp':'2026-11-30T08:41:50Z'},"
+	     "'spec':{'nodeName':'n'},'status':{'phase':'Running'}}",
+	     false, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < LEN(cases); i++) {
+		struct gq_pod *pod GQ_CLEANUP(gq_cleanup_pod) = pod_of_text(cases[i].pod);
+		print_message("%s\n", cases[i].pod);
+		assert_int_equal(pod->ready, cases[i].ready);
+		assert_int_equal(gq_pod_unready(pod), cases[i].unready);
+	}
+}
+
+/* Of conditions there are many, they are long, and each event of a pod has them. */
+static void little_is_kept_of_conditions(void **state)
+{
+	char *json =
+	    json_of("{'metadata':{'name':'p'},'status':{'phase':'Running','conditions':["
+		    "{'type':'ContainersReady','status':'False'},{'status':'False','type':'Ready','"
+		    "lastProbeTime':null,'lastTransitionTime':'2026-11-30T08:41:50Z',"
+		    "'reason':'ContainersNotReady','message':'containers with unready status: [c]',"
+		    "'observedGeneration':1},{'type':'Initialized','status':'True'}],'"
+		    "containerStatuses':[{'ready':false}]}}");
+	char *kept =
+	    json_of("{'metadata':{'name':'p'},'status':{'phase':'Running','conditions':[{'status':"
+		    "'False','type':'Ready'}]}}");
+	struct gq_buf out GQ_BUF_CLEANUP = GQ_BUF_INIT(4096);
+
+	(void)state;
+	assert_int_equal(gq_json_prune(json, strlen(json), gq_pod_keep, &out, NULL), 0);
+	assert_string_equal(out.data, kept);
+	free(json);
+	free(kept);
+}
+
 static void print_requirements(struct gq_buf *out, const struct gq_requirement *r, size_t n)
 {
 	static const char *const ops[] = {"in", "notin", "exists", "!exists", ">", "<"};
@@ -369,6 +437,12 @@ static void wrong_types_are_named(void **state)
 	    {"{'metadata':{'name':'p','ownerReferences':[{'controller':true,'uid':7}]}}",
 	     "metadata.ownerReferences[0].uid: must be a string"},
 	    {"{'metadata':{'name':'p'},'status':{'phase':3}}", "status.phase: must be a string"},
+	    {"{'metadata':{'name':'p'},'status':{'conditions':{}}}",
+	     "status.conditions: must be a list"},
+	    {"{'metadata':{'name':'p'},'status':{'conditions':[7]}}",
+	     "status.conditions[0]: must be an object"},
+	    {"{'metadata':{'name':'p'},'status':{'conditions':[{},{'status':true}]}}",
+	     "status.conditions[1].status: must be a string"},
 	    {"{'metadata':{'name':'p'},'spec':[]}", "spec: must be an object"},
 	    {SPEC("'nodeName':{}"), "spec.nodeName: must be a string"},
 	    {SPEC("'nodeSelector':{'a':1}"), "spec.nodeSelector.a: must be a string"},
@@ -555,6 +629,8 @@ int main(void)
 	    cmocka_unit_test(identity),
 	    cmocka_unit_test(default_namespace_fills_in),
 	    cmocka_unit_test(phases),
+	    cmocka_unit_test(readiness),
+	    cmocka_unit_test(little_is_kept_of_conditions),
 	    cmocka_unit_test(placing),
 	    cmocka_unit_test(wrong_types_are_named),
 	    cmocka_unit_test(sizes_are_capped),

@@ -46,7 +46,7 @@ static void every_key(void **state)
 	    "  hostDevices: {mode: enforce, exemptNamespaces: [gpu-operator]}\n"
 	    "  hostPath: {mode: audit, allow: [/data, {path: /mnt/models, "
 	    "readOnly: true}]}\n"
-	    "  gpuWithoutRequest: {mode: warn, schedulerNames: [volcano]}\n"
+	    "  gpuWithoutRequest: {mode: warn, schedulerNames: [kai-scheduler]}\n"
 	    "  bypassLabels: {mode: enforce, schedulerNames: [hami-scheduler]}\n"
 	    "  podLimit: {mode: enforce, gpus: 2, classes: {A100: {gpus: 1}}, "
 	    "exemptNamespaces: [ai-core-production]}\n"
@@ -114,7 +114,7 @@ static void every_key(void **state)
 	assert_int_equal(p->rules.by[GQ_RULE_HOST_PATH].mode, GQ_MODE_AUDIT);
 	assert_int_equal(p->rules.n_allowed_paths, 2);
 	assert_true(p->rules.allowed_paths[1].read_only);
-	assert_string_equal(p->rules.gpu_schedulers[0], "volcano");
+	assert_string_equal(p->rules.gpu_schedulers[0], "kai-scheduler");
 	assert_string_equal(p->rules.only_schedulers[0], "hami-scheduler");
 	assert_string_equal(p->rules.vgpus[0].count, "volcano.sh/vgpu-number");
 	assert_int_equal(p->rules.by[GQ_RULE_REQUIRE_USER_NAMESPACE].mode, GQ_MODE_DISABLED);

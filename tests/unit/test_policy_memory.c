@@ -87,7 +87,7 @@ static void good_policy(void **state)
 	    "  podLimit: {mode: warn, gpus: 1, exemptNamespaces: [x], classes: {Foo: {gpus: 1}}}\n"
 	    "  privileged: {mode: warn, exemptServiceAccounts: [a/b]}\n"
 	    "  hostPath: {mode: warn, allow: [/data, {path: /mnt, readOnly: true}]}\n"
-	    "  gpuWithoutRequest: {mode: warn, schedulerNames: [s]}\n"
+	    "  gpuWithoutRequest: {mode: warn, schedulerNames: [hami-scheduler]}\n"
 	    "  requireGpuMemory: {mode: warn, resources: [{count: a/b, memory: [a/c]}]}\n",
 	    0);
 }

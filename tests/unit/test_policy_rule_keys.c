@@ -66,14 +66,14 @@ static const struct policy_case cases[] = {
      .yaml = "rules:\n"
 	     "  gpuWithoutRequest:\n"
 	     "    mode: warn\n"
-	     "    schedulerNames: [volcano, \"a b\", volcano, default-scheduler]\n"
+	     "    schedulerNames: [kai-scheduler, \"a b\", kai-scheduler, volcano]\n"
 	     "  bypassLabels: {mode: warn, schedulerNames: hami-scheduler}\n",
-     .problems = "p:6:31: \"a b\" is not the name of a scheduler; write it as in a pod's "
+     .problems = "p:6:21: the API server does not ask about pods of scheduler \"volcano\"; "
+		 "name hami-scheduler, kai-scheduler, or none with []\n"
+		 "p:6:37: \"a b\" is not the name of a scheduler; write it as in a pod's "
 		 "spec.schedulerName\n"
-		 "p:6:38: scheduler \"volcano\" stands in line 6 already; remove one of the "
-		 "two\n"
-		 "p:6:47: scheduler \"default-scheduler\" is that of every pod that names none; "
-		 "name schedulers of GPUs alone, or none with []\n"
+		 "p:6:44: scheduler \"kai-scheduler\" stands in line 6 already; remove one of "
+		 "the two\n"
 		 "p:7:46: schedulerNames: text where a list is expected; write "
 		 "[\"hami-scheduler\"]\n"},
     {.name = "resources",
@@ -216,15 +216,15 @@ static void allowed_paths(void **state)
 
 static void schedulers(void **state)
 {
-	struct gq_policy *p =
-	    policy_of(POLICY_HEAD "rules:\n"
-				  "  gpuWithoutRequest: {mode: warn, schedulerNames: [volcano]}\n"
-				  "  bypassLabels: {mode: warn, schedulerNames: [hami-scheduler, "
-				  "default-scheduler]}\n");
+	struct gq_policy *p = policy_of(
+	    POLICY_HEAD "rules:\n"
+			"  gpuWithoutRequest: {mode: warn, schedulerNames: [kai-scheduler]}\n"
+			"  bypassLabels: {mode: warn, schedulerNames: [hami-scheduler, "
+			"default-scheduler]}\n");
 
 	(void)state;
 	assert_int_equal(p->rules.n_gpu_schedulers, 1);
-	assert_string_equal(p->rules.gpu_schedulers[0], "volcano");
+	assert_string_equal(p->rules.gpu_schedulers[0], "kai-scheduler");
 	assert_int_equal(p->rules.n_only_schedulers, 2);
 	assert_string_equal(p->rules.only_schedulers[1], "default-scheduler");
 	gq_policy_unref(p);

@@ -408,6 +408,7 @@ static void lists_are_capped(void **state)
 		struct gq_posture *posture GQ_CLEANUP(gq_cleanup_posture) = posture_of(fits);
 		struct gq_posture *none = NULL;
 		struct gq_err err = {0};
+		assert_non_null(posture);
 		(void)snprintf(message, sizeof message, "%s: has more than %d items", lists[i].path,
 			       GQ_FIELD_ITEMS_MAX);
 		assert_int_equal(decode(over, gq_posture_keep, &none, &err), GQ_ETOOBIG);

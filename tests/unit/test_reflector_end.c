@@ -277,6 +277,26 @@ static void test_retry_after(void **state)
 	(void)sim_begin(sim, 300 * S, 300 * S);
 }
 
+static void test_hurry(void **state)
+{
+	struct sim *sim = *state;
+
+	sim_to_watch(sim);
+	for (int i = 0; i < 8; i++) {
+		sim_answer(sim, 401, "");
+		(void)sim_begin(sim, 800 * MS, 30 * S);
+	}
+	sim_answer(sim, 401, "");
+	gq_reflector_hurry(sim->reflector, sim->now);
+	assert_non_null(strstr(sim_begin(sim, 0, 0), "&resourceVersion=10"));
+	/* of no use to one that runs */
+	gq_reflector_hurry(sim->reflector, sim->now + S);
+	assert_true(gq_reflector_deadline(sim->reflector) >= sim->now + 90 * S);
+	/* and it is no excuse for what fails again */
+	sim_answer(sim, 401, "");
+	(void)sim_begin(sim, 22 * S, 30 * S);
+}
+
 static void test_failures_never_spin(void **state)
 {
 	struct sim *sim = *state;
@@ -325,6 +345,7 @@ int main(void)
 	    TEST(test_what_makes_a_watch_list_again),
 	    TEST(test_what_resumes_a_watch),
 	    TEST(test_retry_after),
+	    TEST(test_hurry),
 	    TEST(test_failures_never_spin),
 	    TEST(test_relist_loops_do_not_spin),
 	};

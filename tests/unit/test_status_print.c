@@ -26,6 +26,7 @@ static struct gq_usage_limit limits_a[] = {
     {.class_name = "A100",
      .most = {8 * GPU, 1024 * 1024},
      .used = {{GPU, 81920}, {GPU / 2, 40960}, {8 * GPU, 655360}, {0, 0}},
+     .unready = {3 * GPU / 2, 122880},
      .holders = holders,
      .n_holders = 2,
      .pods = 7},
@@ -141,22 +142,22 @@ static void for_people(void **state)
 	    "  limits:\n"
 	    "  - class: H100\n"
 	    "    memory: {limit: 80Gi, used: 81559Mi, bound: 81559Mi, pending: 0, terminating: 0, "
-	    "reserved: 0, free: 361Mi}\n"
+	    "reserved: 0, free: 361Mi, unready: 0}\n"
 	    "  - class: L40S\n"
 	    "    gpus: {limit: 99, used: 20, bound: 0, pending: 20, terminating: 0, reserved: 0, "
-	    "free: 79}\n"
+	    "free: 79, unready: 0}\n"
 	    "- name: team-a\n"
 	    "  parent: top\n"
 	    "  mode: enforce\n"
 	    "  limits:\n"
 	    "  - class: A100\n"
 	    "    gpus: {limit: 8, used: 8.5, bound: 8, pending: 0.5, terminating: 0, reserved: 1, "
-	    "free: 0}\n"
+	    "free: 0, unready: 1.5}\n"
 	    "    memory: {limit: 1Ti, used: 680Gi, bound: 640Gi, pending: 40Gi, terminating: 0, "
-	    "reserved: 80Gi, free: 264Gi}\n"
+	    "reserved: 80Gi, free: 264Gi, unready: 120Gi}\n"
 	    "  - class: \"*\"\n"
 	    "    gpus: {limit: 10, used: 0.5, bound: 0, pending: 0.5, terminating: 0, reserved: 0, "
-	    "free: 9.5}\n"
+	    "free: 9.5, unready: 0}\n"
 	    "- name: empty\n"
 	    "  mode: warn\n"
 	    "  limits: []\n"
@@ -259,6 +260,8 @@ static void for_programs(void **state)
 	one = nth(root, "tenants", 1);
 	assert_string_equal(json_text(one, "name"), "team-a");
 	assert_string_equal(json_text(nth(one, "limits", 0), "gpus.bound"), "8");
+	assert_string_equal(json_text(nth(one, "limits", 0), "gpus.unready"), "1.5");
+	assert_number(nth(one, "limits", 0), "memoryMiB.unready", 122880);
 	json_object_put(root);
 }
 

@@ -55,7 +55,8 @@ static void finish(int code, int retry_after_s)
 static struct app_clock app_time;
 static struct gq_status_writer *writer;
 static unsigned looks;
-static uint64_t epoch; /* a fact that changes */
+static uint64_t epoch;  /* a fact that changes */
+static int64_t unready; /* GPUs */
 static int gather_code;
 
 static int gather(void *arg, struct gq_status_facts *ret_facts, struct gq_err *err)
@@ -68,6 +69,16 @@ static int gather(void *arg, struct gq_status_facts *ret_facts, struct gq_err *e
 	ret_facts->recount.drifted[0] = strdup("a-train/p");
 	if (gather_code)
 		return gq_fail(err, gather_code, "the test says so");
+	struct gq_usage *usage = &ret_facts->usage;
+	usage->tenants = calloc(1, sizeof *usage->tenants);
+	usage->n_tenants = 1;
+	usage->tenants[0].name = "team-a";
+	usage->tenants[0].limits = calloc(1, sizeof *usage->tenants[0].limits);
+	usage->tenants[0].n_limits = 1;
+	usage->tenants[0].limits[0] =
+	    (struct gq_usage_limit){.class_name = "A100",
+				    .most = {8 * GQ_SHARES_PER_GPU, GQ_UNLIMITED},
+				    .unready = {unready * GQ_SHARES_PER_GPU, 0}};
 	(void)snprintf(ret_facts->leader, sizeof ret_facts->leader, "gpuquota-0");
 	ret_facts->epoch = epoch;
 	ret_facts->updated_s = app_time.wall_s;
@@ -81,6 +92,7 @@ static int setup(void **state)
 	running = false;
 	start_code = gather_code = 0;
 	epoch = 7;
+	unready = 0;
 	app_clock_init(&app_time);
 	writer = gq_status_writer_new(&(struct gq_status_writer_options){
 	    .namespace_ = "gpuquota-system", .seed = 1, .gather = gather, .arg = &app_time});
@@ -238,6 +250,35 @@ static void time_alone_is_no_change(void **state)
 	finish(0, 0);
 }
 
+/* A pod in a crash loop must not have the status written every three seconds for ever. */
+static void readiness_alone_is_no_change(void **state)
+{
+	(void)state;
+	unready = 1;
+	lead_and_write();
+	assert_has(call.body, "unready: 1}");
+	for (int minute = 0; minute < 3; minute++) {
+		double waited = 0, at;
+		do {
+			unready = unready == 2 ? 3 : 2;
+			at = pass_s(3);
+			waited += at < 0 ? 3 : at;
+		} while (at < 0);
+		assert_true(waited > 59.9 && waited < 63.2);
+		finish(0, 0);
+	}
+	/* but it goes along with anything else */
+	unready = 5;
+	assert_quiet(20);
+	epoch++;
+	assert_true(pass_s(4) > 0);
+	assert_has(call.body, "unready: 5}");
+	finish(0, 0);
+	/* and what was written is what later looks are held against */
+	unready = 0;
+	assert_quiet(50);
+}
+
 static void one_at_a_time(void **state)
 {
 	(void)state;
@@ -373,10 +414,19 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-	    TEST(a_patch),   TEST(not_there_yet),           TEST(made_by_another),
-	    TEST(on_change), TEST(time_alone_is_no_change), TEST(one_at_a_time),
-	    TEST(failures),  TEST(told_when_to_come_back),  TEST(no_memory_for_a_request),
-	    TEST(no_facts),  TEST(stepping_down),           TEST(a_short_absence),
+	    TEST(a_patch),
+	    TEST(not_there_yet),
+	    TEST(made_by_another),
+	    TEST(on_change),
+	    TEST(time_alone_is_no_change),
+	    TEST(one_at_a_time),
+	    TEST(failures),
+	    TEST(told_when_to_come_back),
+	    TEST(no_memory_for_a_request),
+	    TEST(no_facts),
+	    TEST(stepping_down),
+	    TEST(a_short_absence),
+	    TEST(readiness_alone_is_no_change),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

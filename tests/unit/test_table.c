@@ -100,6 +100,33 @@ static void rows_that_end_early(void **state)
 	gq_table_free(NULL);
 }
 
+static void a_column_of_zeros(void **state)
+{
+	static const char *const none[] = {"a", "0", "8", "0", "b", "x", "0", "0"};
+	static const char *const some[] = {"a", "0", "8", "0", "b", "x", "0", "0.5"};
+	struct gq_table *table = gq_table_new(header, LEN(header), 2);
+
+	(void)state;
+	fill(table, none, LEN(none));
+	for (size_t i = 0; i < LEN(header); i++)
+		gq_table_hide_zeros(table, i);
+	char *text = printed(table, 0);
+	assert_string_equal(text, "TENANT  CLASS  LIMIT\n"
+				  "a       0          8\n"
+				  "b       x          0\n");
+	free(text);
+	gq_table_free(table);
+
+	table = gq_table_new(header, LEN(header), 2);
+	fill(table, some, LEN(some));
+	gq_table_hide_zeros(table, 3);
+	text = printed(table, 0);
+	assert_has(text, "  USED\n");
+	assert_has(text, "   0.5\n");
+	free(text);
+	gq_table_free(table);
+}
+
 static void empty(void **state)
 {
 	struct gq_table *table = gq_table_new(header, LEN(header), 2);
@@ -173,10 +200,15 @@ static void many_rows(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(columns),    cmocka_unit_test(all_left),
-	    cmocka_unit_test(characters), cmocka_unit_test(rows_that_end_early),
-	    cmocka_unit_test(empty),      cmocka_unit_test(no_memory),
-	    cmocka_unit_test(full_disk),  cmocka_unit_test(many_rows),
+	    cmocka_unit_test(columns),
+	    cmocka_unit_test(all_left),
+	    cmocka_unit_test(characters),
+	    cmocka_unit_test(rows_that_end_early),
+	    cmocka_unit_test(empty),
+	    cmocka_unit_test(no_memory),
+	    cmocka_unit_test(full_disk),
+	    cmocka_unit_test(many_rows),
+	    cmocka_unit_test(a_column_of_zeros),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

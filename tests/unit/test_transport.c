@@ -38,6 +38,7 @@ static char *file(const char *name, const char *text)
 struct shot {
 	CURL *easy;
 	struct curl_slist *headers;
+	struct gq_credential_use use;
 	pthread_t thread;
 	CURLcode rc;
 	long status;
@@ -66,8 +67,8 @@ static void fire(struct gq_transport *transport, struct shot *shot)
 	struct gq_err err = {0};
 
 	*shot = (struct shot){0};
-	if (gq_transport_request(transport, "/version?a=b%2F..", "application/json", &shot->easy,
-				 &shot->headers, &err))
+	if (gq_transport_request(transport, "/version?a=b%2F..", "application/json", &shot->use,
+				 &shot->easy, &shot->headers, &err))
 		fail_msg("%s", err.msg);
 	curl_easy_setopt(shot->easy, CURLOPT_WRITEFUNCTION, ignore);
 	curl_easy_setopt(shot->easy, CURLOPT_ERRORBUFFER, shot->error);
@@ -86,7 +87,7 @@ static struct gq_transport *make(const struct gq_kubeconfig *config)
 	struct gq_transport *transport = NULL;
 	struct gq_err err = {0};
 
-	if (gq_transport_new(config, "gpuquota/test", &transport, &err))
+	if (gq_transport_new(config, NULL, "gpuquota/test", &transport, &err))
 		fail_msg("%s", err.msg);
 	return transport;
 }
@@ -256,6 +257,7 @@ static void test_tokens_from_a_file(void **state)
 				       .token = (char[]){"not this"},
 				       .token_file = file("token", " one\n")};
 	struct gq_transport *transport = make(&config);
+	struct gq_credential_use use = {0};
 	CURL *easy = NULL;
 	struct curl_slist *headers = NULL;
 	struct gq_err err = {0};
@@ -277,19 +279,55 @@ static void test_tokens_from_a_file(void **state)
 	assert_non_null(nul);
 	assert_int_equal(fwrite("cut\0off", 1, 7, nul), 7);
 	assert_int_equal(fclose(nul), 0);
-	assert_string_equal(apicall_header(exchange(transport, server), "Authorization", 0),
-			    "Bearer two");
+	struct shot shot;
+	fire(transport, &shot);
+	struct apicall *call = apidouble_next(server, "");
+	assert_string_equal(apicall_header(call, "Authorization", 0), "Bearer two");
+	apicall_answer(call, 401, "", "");
+	land(&shot);
 	/* but not after it was refused */
-	gq_transport_unauthorized(transport);
-	assert_int_equal(gq_transport_request(transport, "/", NULL, &easy, &headers, &err), GQ_EIO);
+	gq_credential_answered(gq_transport_credential(transport), &shot.use, shot.status);
+	assert_int_equal(gq_transport_request(transport, "/", NULL, &use, &easy, &headers, &err),
+			 GQ_EIO);
 	assert_null(easy);
 	assert_null(headers);
 	assert_memory_equal(err.msg, "no token: ", 10);
 	assert_null(strstr(err.msg, "two"));
+	assert_int_equal(use.token, shot.use.token);
 	file("token", "three");
 	assert_string_equal(apicall_header(exchange(transport, server), "Authorization", 0),
 			    "Bearer three");
 	gq_transport_free(transport);
+	apidouble_free(server);
+}
+
+/* What one of two meets is known to the other. */
+static void test_one_credential_for_two(void **state)
+{
+	struct apidouble *server = apidouble_new(NULL, false);
+	struct gq_kubeconfig config = {.server = (char *)(uintptr_t)apidouble_url(server),
+				       .token_file = file("token", "one")};
+	struct gq_credential *credential = NULL;
+	struct gq_transport *a = NULL, *b = NULL;
+	struct gq_credential_use use = {0};
+	struct gq_err err = {0};
+	struct shot shot;
+	(void)state;
+
+	assert_int_equal(gq_credential_new(&config, &credential, &err), 0);
+	assert_int_equal(gq_transport_new(&config, credential, "a", &a, &err), 0);
+	assert_int_equal(gq_transport_new(&config, credential, "b", &b, &err), 0);
+	assert_ptr_equal(gq_transport_credential(a), gq_transport_credential(b));
+	fire(a, &shot);
+	apicall_answer(apidouble_next(server, ""), 401, "", "");
+	land(&shot);
+	gq_credential_answered(credential, &shot.use, shot.status);
+	file("token", NULL);
+	assert_int_equal(gq_transport_request(b, "/", NULL, &use, &shot.easy, &shot.headers, &err),
+			 GQ_EIO);
+	gq_transport_free(a);
+	gq_transport_free(b);
+	gq_credential_free(credential);
 	apidouble_free(server);
 }
 
@@ -385,7 +423,7 @@ static void test_credentials_that_cannot_work(void **state)
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		struct gq_transport *transport = NULL;
 		struct gq_err err = {0};
-		assert_int_equal(gq_transport_new(&cases[i].config, "x", &transport, &err),
+		assert_int_equal(gq_transport_new(&cases[i].config, NULL, "x", &transport, &err),
 				 GQ_EINVALID);
 		assert_string_equal(err.msg, cases[i].message);
 		assert_null(transport);
@@ -419,6 +457,7 @@ int main(void)
 	    cmocka_unit_test(test_certificate_authority_that_changes),
 	    cmocka_unit_test(test_client_certificates),
 	    cmocka_unit_test(test_tokens_from_a_file),
+	    cmocka_unit_test(test_one_credential_for_two),
 	    cmocka_unit_test(test_no_redirects),
 	    cmocka_unit_test(test_proxies),
 	    cmocka_unit_test(test_credentials_that_cannot_work),

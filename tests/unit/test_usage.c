@@ -33,7 +33,7 @@ static void a_copy(void **state)
 	struct gq_usage usage;
 
 	(void)state;
-	SEEN(w, .name = "p1", .gpus = 2, .product = A100_80, .node = "a1");
+	SEEN(w, .name = "p1", .gpus = 2, .product = A100_80, .node = "a1", .phase = "Running");
 	SEEN(w, .ns = "nobody", .name = "p1");
 	SEEN(w, .ns = "nobody", .name = "p2");
 	SEEN(w, .ns = "free", .name = "p1");
@@ -54,6 +54,10 @@ static void a_copy(void **state)
 	assert_true(team->limits[0].most.memory_mib == 100 * 1024);
 	assert_true(team->limits[1].most.shares == GQ_UNLIMITED);
 	assert_true(team->limits[0].used[GQ_STATE_BOUND].shares == 2 * GQ_SHARES_PER_GPU);
+	assert_true(team->limits[0].unready.shares == 2 * GQ_SHARES_PER_GPU);
+	assert_true(team->limits[0].unready.memory_mib == 160 * 1024);
+	assert_true(top->limits[0].unready.shares == 2 * GQ_SHARES_PER_GPU);
+	assert_true(team->limits[1].unready.shares == 0);
 	assert_true(team->limits[0].bound_gpu_seconds > 5.99 &&
 		    team->limits[0].bound_gpu_seconds < 6.01);
 	assert_true(top->limits[0].bound_gpu_seconds > 5.99);
@@ -123,6 +127,9 @@ static void memory_that_nobody_knows(void **state)
 	assert_true(gq_usage_used(&usage.tenants[0].limits[0]).memory_mib == GQ_UNLIMITED);
 	gq_usage_done(&usage);
 	assert_usage(w, "team-a", "*", "2/8 b0 p2 r0 t0");
+	world_node(w, "foo", PRODUCT "=NVIDIA-FOO-9000");
+	SEEN(w, .name = "p1", .node = "foo", .phase = "Running");
+	assert_unready(w, "team-a", "*", "1 unlimited");
 	world_free(w);
 }
 

@@ -196,7 +196,9 @@ static char *page(struct gq_ledger *ledger)
 	return gq_buf_steal(&out);
 }
 
-static void pod(struct gq_ledger *ledger, const char *ns, const char *name, const char *node)
+/* more: further members of the pod */
+static void pod_with(struct gq_ledger *ledger, const char *ns, const char *name, const char *node,
+		     const char *more)
 {
 	struct gq_buf json GQ_BUF_CLEANUP = GQ_BUF_INIT(4096);
 	struct gq_pod *decoded = NULL;
@@ -204,11 +206,16 @@ static void pod(struct gq_ledger *ledger, const char *ns, const char *name, cons
 	gq_buf_printf(&json,
 		      "{\"metadata\":{\"namespace\":\"%s\",\"name\":\"%s\",\"uid\":\"%s\"},"
 		      "\"spec\":{\"nodeName\":\"%s\",\"containers\":[{\"name\":\"c\",\"resources\":"
-		      "{\"limits\":{\"nvidia.com/gpu\":\"2\"}}}]}}",
-		      ns, name, name, node);
+		      "{\"limits\":{\"nvidia.com/gpu\":\"2\"}}}]}%s}",
+		      ns, name, name, node, more);
 	assert_int_equal(gq_pod_decode(json.data, json.len, NULL, &decoded, NULL), 0);
 	assert_int_equal(gq_ledger_pod_seen(ledger, decoded, START_NS, NULL), 0);
 	gq_pod_unref(decoded);
+}
+
+static void pod(struct gq_ledger *ledger, const char *ns, const char *name, const char *node)
+{
+	pod_with(ledger, ns, name, node, "");
 }
 
 static void tables(void **state)
@@ -249,6 +256,45 @@ static void tables(void **state)
 	}
 	result = run(json, 0, "usage -o text");
 	assert_has(result.out, "TENANT");
+	result_done(&result);
+	free(json);
+	gq_ledger_free(ledger);
+}
+
+/* Its column is there while anybody has some. */
+static void not_ready(void **state)
+{
+	static const char policy[] =
+	    APP_POLICY_HEAD "tenants:\n"
+			    "  - name: team-a\n"
+			    "    namespaces: [a-train]\n"
+			    "    quota: {A100: {gpus: 4, memory: 320Gi}}\n"
+			    "  - {name: team-b, namespaces: [b], quota: {\"*\": {gpus: 8}}}\n";
+	struct gq_ledger *ledger = app_ledger(policy);
+
+	(void)state;
+	pod(ledger, "a-train", "p1", "a1");
+	pod_with(ledger, "a-train", "p2", "a1", ",\"status\":{\"phase\":\"Running\"}");
+	pod(ledger, "b", "p3", "a1");
+	char *json = page(ledger);
+	struct result result = run(json, 0, "usage");
+	assert_string_equal(
+	    result.out, "TENANT  CLASS        LIMIT   USED  BOUND  PENDING  TERMINATING  "
+			"RESERVED  FREE  UNREADY\n"
+			"team-a  A100             4      4      4        0            0         "
+			"0     0        2\n"
+			"team-a  A100 memory  320Gi  320Gi  320Gi        0            0         "
+			"0     0    160Gi\n"
+			"team-b  *                8      2      2        0            0         "
+			"0     6        0\n");
+	result_done(&result);
+	free(json);
+	pod_with(ledger, "a-train", "p2", "a1",
+		 ",\"status\":{\"phase\":\"Running\",\"conditions\":[{\"type\":\"Ready\","
+		 "\"status\":\"True\"}]}");
+	json = page(ledger);
+	result = run(json, 0, "usage");
+	assert_has_not(result.out, "UNREADY");
 	result_done(&result);
 	free(json);
 	gq_ledger_free(ledger);
@@ -570,9 +616,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(status_notes), cmocka_unit_test(a_real_status),
 	    cmocka_unit_test(recounts),     cmocka_unit_test(recount_failures),
-	    cmocka_unit_test(tables),       cmocka_unit_test(notes),
-	    cmocka_unit_test(ways),         cmocka_unit_test(failures),
-	    cmocka_unit_test(odd_pages),    cmocka_unit_test(unusable),
+	    cmocka_unit_test(tables),       cmocka_unit_test(not_ready),
+	    cmocka_unit_test(notes),        cmocka_unit_test(ways),
+	    cmocka_unit_test(failures),     cmocka_unit_test(odd_pages),
+	    cmocka_unit_test(unusable),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

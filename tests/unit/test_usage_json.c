@@ -43,13 +43,14 @@ static void shape(void **state)
 	static const char *const of_tenant[] = {"name", "parent", "mode", "limits"};
 	static const char *const of_limit[] = {"class", "gpus", "memoryMiB"};
 	static const char *const of_numbers[] = {"limit", "used",        "reserved", "pending",
-						 "bound", "terminating", "free"};
+						 "bound", "terminating", "free",     "unready"};
 	static const char *const of_uncharged[] = {"namespace", "pods", "ambiguous"};
 	struct gq_policy *policy = app_policy(APP_POLICY, "0123abcd");
 	struct gq_usage_limit limit = {
 	    .class_name = "A100",
 	    .most = {8 * GPU, 655360},
-	    .used = {{GPU, 81920}, {GPU / 2, 40960}, {4 * GPU, 327680}, {2 * GPU, 163840}}};
+	    .used = {{GPU, 81920}, {GPU / 2, 40960}, {4 * GPU, 327680}, {2 * GPU, 163840}},
+	    .unready = {3 * GPU / 2, 122880}};
 	struct gq_usage_tenant tenants[] = {{.name = "team-a",
 					     .parent = "research",
 					     .mode = GQ_MODE_WARN,
@@ -84,9 +85,9 @@ static void shape(void **state)
 		const char *key, *gpus;
 		int64_t mib;
 	} numbers[] = {
-	    {"limit", "8", 655360},    {"used", "6.5", 532480}, {"reserved", "1", 81920},
-	    {"pending", "0.5", 40960}, {"bound", "4", 327680},  {"terminating", "2", 163840},
-	    {"free", "0.5", 40960},
+	    {"limit", "8", 655360},    {"used", "6.5", 532480},    {"reserved", "1", 81920},
+	    {"pending", "0.5", 40960}, {"bound", "4", 327680},     {"terminating", "2", 163840},
+	    {"free", "0.5", 40960},    {"unready", "1.5", 122880},
 	};
 	for (size_t i = 0; i < LEN(numbers); i++) {
 		char path[64];

@@ -291,6 +291,7 @@ func main() {
 		gpuEvery = flag.Int("gpu-every", 1, "every how many-th pod asks for a GPU")
 		nNodes   = flag.Int("nodes", 100, "nodes")
 		stream   = flag.Bool("watch-list", true, "know sendInitialEvents")
+		rules    = flag.Bool("rules", false, "a policy with every rule")
 		encode   = flag.Bool("encode", false, "encode each pod each time, as an API server does")
 	)
 	flag.Parse()
@@ -305,7 +306,8 @@ func main() {
 	for _, namespace := range objects.Namespaces() {
 		namespaces.add(namespace)
 	}
-	maps.add(objects.Policy())
+	policy := objects.Policy(*rules)
+	maps.add(policy)
 
 	mux := http.NewServeMux()
 	for path, c := range map[string]*collection{"/api/v1/pods": all, "/api/v1/nodes": nodes,
@@ -321,7 +323,7 @@ func main() {
 	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods/{name}", all.get)
 	mux.HandleFunc("POST /bench/events", all.change)
 	const configMaps = "/api/v1/namespaces/gpuquota-system/configmaps"
-	kept := newOwn()
+	kept := newOwn(policy)
 	mux.HandleFunc("POST "+configMaps, kept.serve)
 	for _, method := range []string{"GET ", "PUT ", "PATCH "} {
 		mux.HandleFunc(method+configMaps+"/{name}", kept.serve)

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"sync"
 
-	"gpuquota.io/tests/bench/objects"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // own is what gpuquota writes for itself: the ConfigMaps of its namespace, with resourceVersions.
@@ -16,10 +16,10 @@ type own struct {
 	objects map[string]map[string]any
 }
 
-func newOwn() *own {
+func newOwn(shown *corev1.ConfigMap) *own {
 	o := &own{objects: map[string]map[string]any{}}
 	policy := map[string]any{}
-	text, err := json.Marshal(objects.Policy())
+	text, err := json.Marshal(shown)
 	if err == nil {
 		err = json.Unmarshal(text, &policy)
 	}

@@ -311,8 +311,23 @@ func Namespaces() []*corev1.Namespace {
 	return all
 }
 
-// Policy gives each team a tenant below one parent, with limits that nothing here reaches.
-func Policy() *corev1.ConfigMap {
+// everyRule lets the pods here pass, and finds something in them where that does not refuse.
+const everyRule = `rules:
+  privileged: enforce
+  containerRuntimeSockets: enforce
+  hostDevices: enforce
+  hostPath: {mode: enforce, allow: [{path: /var/log, readOnly: true}]}
+  gpuWithoutRequest: enforce
+  bypassLabels: {mode: enforce, schedulerNames: [default-scheduler]}
+  podLimit: {mode: enforce, gpus: 1000}
+  requireGpuMemory: audit
+  requireUserNamespace: audit
+  requireReadinessProbe: audit
+`
+
+// Policy gives each team a tenant below one parent, with limits that nothing here reaches, and
+// switches every rule on if asked to.
+func Policy(rules bool) *corev1.ConfigMap {
 	var text strings.Builder
 	text.WriteString("apiVersion: config.gpuquota.io/v1alpha1\nkind: QuotaPolicy\ntenants:\n" +
 		"  - name: all\n    quota: {A100: {gpus: 4000000}, H100: {gpus: 4000000}}\n")
@@ -320,6 +335,9 @@ func Policy() *corev1.ConfigMap {
 		fmt.Fprintf(&text, "  - name: %s\n    parent: all\n    namespaces: [%s]\n    quota:\n"+
 			"      A100: {gpus: 1000000}\n      H100: {gpus: 1000000}\n      \"*\": {gpus: 2000000}\n",
 			Team(i), Team(i))
+	}
+	if rules {
+		text.WriteString(everyRule)
 	}
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "gpuquota-policy",
 		Namespace: "gpuquota-system", UID: types.UID(UID("e", 1)), ResourceVersion: "1",
