@@ -165,7 +165,8 @@ int gq_rules_print_reference_condition(struct gq_buf *out, const char *pod)
 	print(out,
 	      "((has($P.spec.volumes) && $P.spec.volumes.exists(v, "
 	      "has(v.persistentVolumeClaim) || has(v.ephemeral))) || " EVERY_CONTAINER
-	      ".exists(c, has(c.envFrom) && c.envFrom.exists(f, has(f.configMapRef))))",
+	      ".exists(c, has(c.envFrom) && c.envFrom.exists(f, has(f.configMapRef) && "
+	      "(!has(f.prefix) || f.prefix == ''))))",
 	      pod);
 	return out->code;
 }

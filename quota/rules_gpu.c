@@ -76,6 +76,15 @@ static void check_env_froms(const struct gq_posture_container *container, enum g
 	}
 }
 
+/* Whether the container sets it itself: that goes before what envFrom brings. */
+static bool sets(const struct gq_posture_container *container, int env)
+{
+	for (size_t i = 0; i < container->n_envs; i++)
+		if ((int)container->envs[i].env == env)
+			return true;
+	return false;
+}
+
 /* Calls check for each variable of a ConfigMap that the container takes its environment from. */
 static enum gq_rules_answer
 each_env_map(const struct gq_ruled *ruled, const struct gq_posture_container *container,
@@ -97,7 +106,7 @@ each_env_map(const struct gq_ruled *ruled, const struct gq_posture_container *co
 			check(ruled->posture, path.text,
 			      &(struct gq_env){GQ_ENV_VISIBLE_DEVICES, NULL, map.name}, found);
 		for (int env = 0; env < GQ_ENVS; env++)
-			if (map.set[env])
+			if (map.set[env] && !sets(container, env))
 				check(ruled->posture, path.text,
 				      &(struct gq_env){(enum gq_gpu_env)env, map.values[env], ""},
 				      found);
