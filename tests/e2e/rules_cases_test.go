@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -116,10 +117,10 @@ func (p *program) addRuleCase(groups *[]*ruleGroup, namespaces map[string]string
 	if err := strictly(raw, &c); err != nil {
 		p.Fatalf("%s: %v", raw, err)
 	}
-	// Those of one policy share a namespace, but for those whose claims would meet there.
+	// Those of one policy share a namespace, but for those whose objects would meet there.
 	key := fmt.Sprintf("%s %s %v", c.Policy, c.Tenant, c.Labelled)
-	if bytes.Contains(raw, []byte(`"PersistentVolume`)) {
-		key = fmt.Sprintf("claims of %d", number)
+	if bytes.Contains(raw, []byte(`"PersistentVolume`)) || bytes.Contains(raw, []byte(`"ConfigMap"`)) {
+		key = fmt.Sprintf("objects of %d", number)
 	}
 	namespace := namespaces[key]
 	if namespace == "" {
@@ -244,6 +245,10 @@ func (p *program) createRuleObject(namespace string, raw json.RawMessage) {
 		decode(&object)
 		p.deleteRuleObject("RuntimeClass", client.NodeV1().RuntimeClasses().Delete, object.Name)
 		_, err = client.NodeV1().RuntimeClasses().Create(ctx, &object, metav1.CreateOptions{})
+	case "ConfigMap":
+		var object corev1.ConfigMap
+		decode(&object)
+		_, err = client.CoreV1().ConfigMaps(namespace).Create(ctx, &object, metav1.CreateOptions{})
 	case "PersistentVolumeClaim":
 		var object corev1.PersistentVolumeClaim
 		decode(&object)
@@ -419,6 +424,20 @@ func (p *program) leadNowhere() {
 	})
 }
 
+// mayReadEnvironments gives the right that manifests/rbac.yaml has and binds to nobody.
+func (p *program) mayReadEnvironments() {
+	p.Helper()
+	name := p.id + "-environment"
+	p.deleteRuleObject("ClusterRoleBinding", client.RbacV1().ClusterRoleBindings().Delete, name)
+	if _, err := client.RbacV1().ClusterRoleBindings().Create(p.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: p.id + "-gpuquota-environment"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: p.namespace, Name: p.account}},
+	}, metav1.CreateOptions{}); err != nil {
+		p.Fatal(err)
+	}
+}
+
 // Every case of tests/data/rules, by the real registrations: what the matchConditions keep away is
 // harmless, and what they let through is told as the rule says.
 func TestRuleCases(t *testing.T) {
@@ -433,6 +452,7 @@ func TestRuleCases(t *testing.T) {
 			t.Parallel()
 			s := newScope(t)
 			p := s.prepare("")
+			p.mayReadEnvironments()
 			groups := p.loadRuleCases(rule)
 			for _, group := range groups {
 				for _, c := range group.cases {

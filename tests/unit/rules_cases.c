@@ -259,13 +259,18 @@ struct world *rules_world(const char *policy)
 
 static const char *path_of(struct json_object *object, char *path, size_t size)
 {
-	const char *kind = get_text(object, "kind"),
-		   *name = get_text(get(object, "metadata"), "name");
-	bool claim = strcmp(kind, "PersistentVolumeClaim") == 0;
+	static const char *const places[][2] = {
+	    {"PersistentVolume", "persistentvolumes"},
+	    {"PersistentVolumeClaim", "namespaces/" NAMESPACE "/persistentvolumeclaims"},
+	    {"ConfigMap", "namespaces/" NAMESPACE "/configmaps"},
+	};
+	const char *kind = get_text(object, "kind"), *place = "others";
 
-	(void)snprintf(
-	    path, size, "/api/v1/%s/%s",
-	    claim ? "namespaces/" NAMESPACE "/persistentvolumeclaims" : "persistentvolumes", name);
+	for (size_t i = 0; i < LEN(places); i++)
+		if (strcmp(kind, places[i][0]) == 0)
+			place = places[i][1];
+	(void)snprintf(path, size, "/api/v1/%s/%s", place,
+		       get_text(get(object, "metadata"), "name"));
 	return path;
 }
 
