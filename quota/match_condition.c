@@ -45,8 +45,11 @@ static void print_others(struct gq_buf *out)
 static void print_references(struct gq_buf *out)
 {
 	gq_rules_print_reference_condition(out, "object");
-	gq_buf_puts(out, " && ");
+	gq_buf_puts(out, " && (" EPHEMERAL " ? !(");
+	gq_rules_print_container_condition(out, "object");
+	gq_buf_puts(out, ") : ");
 	print_others(out);
+	gq_buf_puts(out, ")");
 }
 
 static void print_user_namespaces(struct gq_buf *out)
@@ -73,6 +76,8 @@ static void print_workloads(struct gq_buf *out)
 	gq_gpu_names_print_match_condition(out, "t");
 	gq_buf_puts(out, " || ");
 	print_ruled(out, "t");
+	gq_buf_puts(out, " || ");
+	gq_rules_print_reference_condition(out, "t");
 	gq_buf_puts(out, "))");
 }
 

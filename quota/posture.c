@@ -1,6 +1,7 @@
 #include "quota/posture.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -206,6 +207,7 @@ static int build_env_from(struct build *b, const struct gq_field *item, struct g
 		code = gq_field_object(item, "configMapRef", &map, b->err);
 	if (!code)
 		code = gq_field_object(item, "secretRef", &secret, b->err);
+	from->secret = !map.value;
 	if (!code)
 		code = gq_field_text(map.value ? &map : &secret, "name", b->arena, &from->source,
 				     b->err);
@@ -337,14 +339,13 @@ static int asks_for_some(struct build *b, const struct gq_field *map, const char
 	return 0;
 }
 
-/* Those of HAMi that say how much of a GPU are none: a kubelet passes over a name that its node
- * does not have, so that a pod which chooses its node can ask for one and get no GPU by it. */
-static bool is_of_plugin(const char *name, enum gq_gpu_meaning meaning)
+/* Those of HAMi that say how much of a GPU are none, nor is what nobody offers: a kubelet passes
+ * over a name that its node does not have, so that a pod which chooses its node can ask for one and
+ * get no GPU by it. */
+static bool is_of_plugin(const char *name)
 {
-	static const char domain[] = "nvidia.com/";
-
-	return strncmp(name, domain, sizeof domain - 1) == 0 &&
-	       (meaning == GQ_GPU_COUNT || meaning == GQ_GPU_NOT_SUPPORTED);
+	return strcmp(name, "nvidia.com/gpu") == 0 || strcmp(name, "nvidia.com/gpu.shared") == 0 ||
+	       strncmp(name, "nvidia.com/mig-", 15) == 0;
 }
 
 /* Names with a '/' in map that ask for some of it, of those that are not in `seen` already; fills
@@ -377,7 +378,7 @@ static int each_resource(struct build *b, const struct gq_field *map, const stru
 		c->n_resources++;
 		enum gq_gpu_meaning meaning = gq_gpu_resource_meaning(name, NULL);
 		c->has_gpu |= meaning != GQ_GPU_NONE;
-		c->has_plugin_gpu |= is_of_plugin(name, meaning);
+		c->has_plugin_gpu |= is_of_plugin(name);
 	}
 	return 0;
 }
@@ -590,6 +591,48 @@ static int build_volume(struct build *b, const struct gq_field *item, const char
 	return name_claim(b, pod, volume);
 }
 
+static int by_volume_name(const void *a, const void *b)
+{
+	const struct gq_posture_volume *const *x = a, *const *y = b;
+
+	return strcmp((*x)->name, (*y)->name);
+}
+
+static int is_volume_name(const void *name, const void *volume)
+{
+	const struct gq_posture_volume *const *v = volume;
+
+	return strcmp(name, (*v)->name);
+}
+
+/* Volumes that some container may write. Sorted first: a pod may have many of both. */
+static int mark_written(struct build *b, struct gq_posture_volume *volumes, size_t n)
+{
+	const struct gq_posture *posture = b->posture;
+	struct gq_posture_volume **sorted;
+	int code = GQ_TAKE(b->err, sorted, GQ_ARENA_ARRAY(b->arena, struct gq_posture_volume *, n));
+
+	if (code)
+		return code;
+	for (size_t i = 0; i < n; i++)
+		sorted[i] = &volumes[i];
+	if (n)
+		qsort(sorted, n, sizeof *sorted, by_volume_name);
+	for (size_t c = 0; n && c < posture->n_containers; c++) {
+		const struct gq_posture_container *container = &posture->containers[c];
+		for (size_t m = 0; m < container->n_mounts; m++) {
+			const struct gq_mount *mount = &container->mounts[m];
+			struct gq_posture_volume **found =
+			    mount->read_only
+				? NULL
+				: bsearch(mount->volume, sorted, n, sizeof *sorted, is_volume_name);
+			if (found)
+				(*found)->written = true;
+		}
+	}
+	return 0;
+}
+
 static int build_volumes(struct build *b, const struct gq_field *meta, const struct gq_field *spec)
 {
 	struct gq_field list, item;
@@ -612,7 +655,7 @@ static int build_volumes(struct build *b, const struct gq_field *meta, const str
 		return code;
 	b->posture->volumes = volumes;
 	b->posture->n_volumes = n;
-	return 0;
+	return mark_written(b, volumes, n);
 }
 
 /* Those of a map whose keys are in keys, in that order. Others may be there too: a review is pruned

@@ -60,7 +60,7 @@ unsigned gq_rules_concern(const struct gq_posture *posture, const struct gq_pod 
 	}
 	if (posture->scheduler[0] || posture->n_annotations || pod->node_name[0])
 		concern |= bit(GQ_RULE_GPU_WITHOUT_REQUEST);
-	if (posture->n_labels || asks)
+	if (posture->n_labels || posture->n_annotations || asks)
 		concern |= bit(GQ_RULE_BYPASS_LABELS);
 	if (asks)
 		concern |= bit(GQ_RULE_POD_LIMIT) | bit(GQ_RULE_REQUIRE_GPU_MEMORY) |

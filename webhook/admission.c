@@ -399,7 +399,7 @@ static void proceed(struct call *call, struct gq_verdict *verdict, int64_t now_n
 
 static int make_reads(struct call *call, struct gq_err *err)
 {
-	if (call->reads || !gq_subject_needs_reads(&call->subject))
+	if (call->reads || !gq_subject_needs_reads(&call->subject, call->admission->options.ledger))
 		return 0;
 	call->reads = malloc(sizeof *call->reads);
 	if (!call->reads)

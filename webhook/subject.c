@@ -250,12 +250,13 @@ void gq_subject_done(struct gq_subject *subject)
 	*subject = (struct gq_subject){0};
 }
 
-bool gq_subject_needs_reads(const struct gq_subject *subject)
+bool gq_subject_needs_reads(const struct gq_subject *subject, const struct gq_ledger *ledger)
 {
 	switch (subject->kind) {
 	case GQ_SUBJECT_POD:
 		return gq_pod_asks_for_gpu(subject->pod) ||
-		       gq_rules_concern(subject->posture, subject->pod);
+		       (gq_rules_concern(subject->posture, subject->pod) &
+			gq_ledger_rules_active(ledger));
 	case GQ_SUBJECT_EPHEMERAL:
 	case GQ_SUBJECT_WORKLOAD:
 	case GQ_SUBJECT_SCALE:
