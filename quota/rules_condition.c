@@ -6,6 +6,17 @@
  * about these only. The two stand side by side here; where they differ the API server's may be
  * true for more. */
 
+#define KEY(key) key,
+static const char *const schedulers[] = {GQ_GPU_SCHEDULERS(KEY)};
+
+static bool gives_out_gpus(const char *scheduler)
+{
+	for (size_t i = 0; i < sizeof schedulers / sizeof *schedulers; i++)
+		if (strcmp(scheduler, schedulers[i]) == 0)
+			return true;
+	return false;
+}
+
 static unsigned bit(enum gq_rule_id id)
 {
 	return 1u << id;
@@ -58,7 +69,7 @@ unsigned gq_rules_concern(const struct gq_posture *posture, const struct gq_pod 
 		if (volume->host_path[0] || volume->claim[0] || volume->volume_name[0])
 			concern |= bit(GQ_RULE_RUNTIME_SOCKETS) | bit(GQ_RULE_HOST_DEVICES);
 	}
-	if (posture->scheduler[0] || posture->n_annotations || pod->node_name[0])
+	if (gives_out_gpus(posture->scheduler) || posture->n_annotations || pod->node_name[0])
 		concern |= bit(GQ_RULE_GPU_WITHOUT_REQUEST);
 	if (posture->n_labels || posture->n_annotations || asks)
 		concern |= bit(GQ_RULE_BYPASS_LABELS);
@@ -94,8 +105,6 @@ static void print_env_names(struct gq_buf *out)
 			      gq_gpu_env_name((enum gq_gpu_env)env));
 }
 
-#define KEY(key) key,
-static const char *const schedulers[] = {GQ_GPU_SCHEDULERS(KEY)};
 static const char *const labels[] = {GQ_POSTURE_LABELS(KEY)};
 static const char *const annotations[] = {GQ_POSTURE_ANNOTATIONS(KEY)};
 

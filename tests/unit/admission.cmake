@@ -1,4 +1,4 @@
-foreach(name admission admission_locale admission_policy admission_wait retries exposition metrics review timeout usage_json warnings)
+foreach(name admission admission_locale admission_policy admission_wait retries exposition metrics review subject timeout usage_json warnings)
   gq_unit_test(${name} LINKS gq_webhook)
 endforeach()
 gq_fail_alloc(admission)
