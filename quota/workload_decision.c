@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "quota/field.h"
+#include "quota/message.h"
 #include "quota/rules.h"
 #include "quota/workload_internal.h"
 

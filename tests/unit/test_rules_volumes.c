@@ -102,7 +102,7 @@ static void reads_that_fail(void **state)
 		assert_int_equal(decide(w, &pod), cases[i].kind);
 		assert_int_equal(w->reads.n, 1);
 		if (cases[i].kind == GQ_VERDICT_UNAVAILABLE)
-			assert_int_equal(w->verdict.reason, GQ_REASON_VOLUME);
+			assert_int_equal(w->verdict.reason, GQ_REASON_REFERENCE);
 		world_free(w);
 	}
 }
