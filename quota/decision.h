@@ -76,7 +76,7 @@ enum gq_read_kind {
 
 /* Of one request: its namespace, resource claims and their device classes, volume claims and their
  * volumes. */
-#define GQ_READS_MAX 100
+#define GQ_READS_MAX 160
 
 /* One object that the decision needs and no cache has. */
 struct gq_read {

@@ -95,6 +95,7 @@
 	X(RULE_SCHEDULER, "scheduler")                                                             \
 	X(RULE_ANNOTATION, "name")                                                                 \
 	X(RULE_NODE_NAME, "node")                                                                  \
+	X(RULE_NODE_NAME_SHARE, "node")                                                            \
 	X(RULE_BYPASS_LABEL, "name value")                                                         \
 	X(RULE_BYPASS_ENV, "container name value")                                                 \
 	X(RULE_BYPASS_SCHEDULER, "scheduler list")                                                 \
@@ -113,6 +114,7 @@
 	X(UNSUPPORTED_ANNOTATION, "name detail")                                                   \
 	X(BAD_QUANTITY, "container name value detail")                                             \
 	X(TOO_BIG, "")                                                                             \
+	X(OBJECT_TOO_BIG, "detail")                                                                \
 	/* Resource claims. */                                                                     \
 	X(CLAIM, "claim device_class")                                                             \
 	X(CLAIM_UNREADABLE, "claim detail")                                                        \

@@ -153,9 +153,13 @@ const char *const gq_messages_en[GQ_MSG_COUNT] = {
     [GQ_MSG_RULE_ANNOTATION] =
 	"The pod has the annotation {name}, by which GPUs are given out, and asks for none: remove "
 	"the annotation, or ask for GPUs in resources.limits.",
-    [GQ_MSG_RULE_NODE_NAME] =
-	"The pod puts itself onto {node}, a node with GPUs, by spec.nodeName and asks for none: "
-	"remove spec.nodeName, or ask for GPUs in resources.limits.",
+    [GQ_MSG_RULE_NODE_NAME] = "The pod puts itself onto {node}, a node with GPUs, by spec.nodeName "
+			      "and asks for none that it has: remove spec.nodeName, or ask for "
+			      "GPUs in resources.limits (nvidia.com/gpu: 1).",
+    [GQ_MSG_RULE_NODE_NAME_SHARE] =
+	"The pod puts itself onto {node} by spec.nodeName, past the scheduler that gives out "
+	"shares of GPUs, and asks for a share: remove spec.nodeName, or ask for whole GPUs "
+	"(nvidia.com/gpu without memory or cores).",
     [GQ_MSG_RULE_BYPASS_LABEL] = "The label {name}: {value} has the pod passed over by a GPU "
 				 "sharing system that guards this cluster: remove the label.",
     [GQ_MSG_RULE_BYPASS_ENV] = "{container} sets {name} ({value}), which switches off what holds "
@@ -201,6 +205,8 @@ const char *const gq_messages_en[GQ_MSG_COUNT] = {
     [GQ_MSG_TOO_BIG] =
 	"The pod's node selector, node affinity, tolerations and GPU requests are longer than "
 	"gpuquota keeps of one pod (16 KiB), so it is refused: shorten them.",
+    [GQ_MSG_OBJECT_TOO_BIG] = "The object has more in it than gpuquota looks at ({detail}), so it "
+			      "is refused: make it smaller.",
     [GQ_MSG_CLAIM] =
 	"The resource claim {claim} asks for a device of class {device_class}, which may be a "
 	"GPU, and gpuquota cannot count claims in this version, so the pod is refused: ask for "

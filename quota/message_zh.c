@@ -149,8 +149,12 @@ const char *const gq_messages_zh[GQ_MSG_COUNT] = {
 			      "GPU：请去掉 schedulerName，或在 resources.limits 中申请 GPU。",
     [GQ_MSG_RULE_ANNOTATION] = "Pod 带有用于分配 GPU 的注解 {name}，却没有申请 "
 			       "GPU：请去掉该注解，或在 resources.limits 中申请 GPU。",
-    [GQ_MSG_RULE_NODE_NAME] = "Pod 通过 spec.nodeName 直接进入带 GPU 的节点 {node}，却没有申请 "
-			      "GPU：请去掉 spec.nodeName，或在 resources.limits 中申请 GPU。",
+    [GQ_MSG_RULE_NODE_NAME] =
+	"Pod 通过 spec.nodeName 直接进入带 GPU 的节点 {node}，却没有申请该节点的 GPU：请去掉 "
+	"spec.nodeName，或在 resources.limits 中申请 GPU（nvidia.com/gpu: 1）。",
+    [GQ_MSG_RULE_NODE_NAME_SHARE] =
+	"Pod 通过 spec.nodeName 绕过负责分配 GPU 份额的调度器直接进入 {node}，却申请了 GPU "
+	"份额：请去掉 spec.nodeName，或申请整张 GPU（只写 nvidia.com/gpu，不写显存和算力）。",
     [GQ_MSG_RULE_BYPASS_LABEL] =
 	"标签 {name}: {value} 会让集群的 GPU 共享系统跳过这个 Pod：请去掉该标签。",
     [GQ_MSG_RULE_BYPASS_ENV] =
@@ -191,6 +195,8 @@ const char *const gq_messages_zh[GQ_MSG_COUNT] = {
 	"请填写大于或等于 0 的整数。",
     [GQ_MSG_TOO_BIG] = "此 Pod 的节点选择器、节点亲和性、容忍度和 GPU 申请超过 gpuquota 为单个 Pod "
 		       "保存的长度（16 KiB），因此拒绝此 Pod：请将其缩短。",
+    [GQ_MSG_OBJECT_TOO_BIG] =
+	"该对象的内容超出 gpuquota 能够检查的范围（{detail}），因此被拒绝：请将其精简。",
     [GQ_MSG_CLAIM] =
 	"资源申领 {claim} 申请了设备类 {device_class} 的设备，该设备可能是 GPU，而本版本的 "
 	"gpuquota 无法统计资源申领，因此拒绝此 Pod：请在 resources.limits 中申请 "

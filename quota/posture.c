@@ -1,7 +1,6 @@
 #include "quota/posture.h"
 
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -172,7 +171,7 @@ static int build_envs(struct build *b, const struct gq_field *container,
 	struct gq_env *envs = NULL;
 	const char *name;
 	size_t n, kept = 0;
-	int code = gq_field_list(container, "env", GQ_FIELD_ITEMS_MAX, &list, &n, b->err);
+	int code = gq_field_list(container, "env", GQ_FIELD_ENV_MAX, &list, &n, b->err);
 
 	for (size_t i = 0; !code && i < n; i++) {
 		code = gq_field_item(&list, i, &item, b->err);
@@ -258,7 +257,7 @@ static int build_env_froms(struct build *b, const struct gq_field *container,
 	const char **maps = NULL;
 	const char *prefix, *map;
 	size_t n, n_froms, n_maps;
-	int code = gq_field_list(container, "envFrom", GQ_FIELD_ITEMS_MAX, &list, &n, b->err);
+	int code = gq_field_list(container, "envFrom", GQ_FIELD_ENV_MAX, &list, &n, b->err);
 
 	if (!code)
 		code = count_env_froms(b, &list, n, &n_froms, &n_maps);
@@ -297,10 +296,10 @@ static int build_mounts(struct build *b, const struct gq_field *container,
 	struct gq_mount *mounts = NULL;
 	size_t n_files, n_blocks;
 	int code =
-	    gq_field_list(container, "volumeMounts", GQ_FIELD_ITEMS_MAX, &files, &n_files, b->err);
+	    gq_field_list(container, "volumeMounts", GQ_FIELD_ENV_MAX, &files, &n_files, b->err);
 
 	if (!code)
-		code = gq_field_list(container, "volumeDevices", GQ_FIELD_ITEMS_MAX, &blocks,
+		code = gq_field_list(container, "volumeDevices", GQ_FIELD_ENV_MAX, &blocks,
 				     &n_blocks, b->err);
 	if (!code)
 		code = GQ_TAKE(b->err, mounts,
@@ -591,48 +590,6 @@ static int build_volume(struct build *b, const struct gq_field *item, const char
 	return name_claim(b, pod, volume);
 }
 
-static int by_volume_name(const void *a, const void *b)
-{
-	const struct gq_posture_volume *const *x = a, *const *y = b;
-
-	return strcmp((*x)->name, (*y)->name);
-}
-
-static int is_volume_name(const void *name, const void *volume)
-{
-	const struct gq_posture_volume *const *v = volume;
-
-	return strcmp(name, (*v)->name);
-}
-
-/* Volumes that some container may write. Sorted first: a pod may have many of both. */
-static int mark_written(struct build *b, struct gq_posture_volume *volumes, size_t n)
-{
-	const struct gq_posture *posture = b->posture;
-	struct gq_posture_volume **sorted;
-	int code = GQ_TAKE(b->err, sorted, GQ_ARENA_ARRAY(b->arena, struct gq_posture_volume *, n));
-
-	if (code)
-		return code;
-	for (size_t i = 0; i < n; i++)
-		sorted[i] = &volumes[i];
-	if (n)
-		qsort(sorted, n, sizeof *sorted, by_volume_name);
-	for (size_t c = 0; n && c < posture->n_containers; c++) {
-		const struct gq_posture_container *container = &posture->containers[c];
-		for (size_t m = 0; m < container->n_mounts; m++) {
-			const struct gq_mount *mount = &container->mounts[m];
-			struct gq_posture_volume **found =
-			    mount->read_only
-				? NULL
-				: bsearch(mount->volume, sorted, n, sizeof *sorted, is_volume_name);
-			if (found)
-				(*found)->written = true;
-		}
-	}
-	return 0;
-}
-
 static int build_volumes(struct build *b, const struct gq_field *meta, const struct gq_field *spec)
 {
 	struct gq_field list, item;
@@ -655,7 +612,7 @@ static int build_volumes(struct build *b, const struct gq_field *meta, const str
 		return code;
 	b->posture->volumes = volumes;
 	b->posture->n_volumes = n;
-	return mark_written(b, volumes, n);
+	return 0;
 }
 
 /* Those of a map whose keys are in keys, in that order. Others may be there too: a review is pruned

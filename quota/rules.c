@@ -13,7 +13,7 @@
 /* Of all that refuse a pod: what a person reads, and a verdict takes. */
 #define REFUSALS_MAX_BYTES (16u << 10)
 /* Objects that rules may have read for one pod. */
-#define READS_MAX 48
+#define READS_MAX 96
 
 static const struct {
 	enum gq_rules_answer (*check)(const struct gq_ruled *ruled, struct gq_found *found);
@@ -90,22 +90,6 @@ bool gq_ruled_container(const struct gq_ruled *ruled, const struct gq_posture_co
 		if (strcmp(ruled->had[i], container->name) == 0)
 			return false;
 	return true;
-}
-
-bool gq_ruled_volume(const struct gq_ruled *ruled, const struct gq_posture_volume *volume)
-{
-	const struct gq_posture *posture = ruled->posture;
-
-	if (!ruled->ephemeral_only)
-		return true;
-	for (size_t i = 0; i < posture->n_containers; i++) {
-		const struct gq_posture_container *container = &posture->containers[i];
-		for (size_t m = 0; m < container->n_mounts && gq_ruled_container(ruled, container);
-		     m++)
-			if (strcmp(container->mounts[m].volume, volume->name) == 0)
-				return true;
-	}
-	return false;
 }
 
 static enum gq_mode mode_of(const struct gq_ruled *ruled, int id)

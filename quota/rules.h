@@ -32,6 +32,10 @@ struct gq_ruled {
  * registration's matchConditions let pass. Work is that of a look at each container. */
 unsigned gq_rules_concern(const struct gq_posture *posture, const struct gq_pod *pod);
 
+/* Of these, those that could find something in the pod itself, whatever it refers to: the API
+ * server refuses such pods while nobody answers. */
+unsigned gq_rules_concern_itself(const struct gq_posture *posture, const struct gq_pod *pod);
+
 /* Which rules are switched on for the pods of a tenant (NULL: of none), as bits. */
 unsigned gq_rules_active(const struct gq_policy *policy, const struct gq_tenant *tenant);
 

@@ -40,22 +40,12 @@ static bool is_harmless(const char *devices)
 	return is_one_of(devices, no_devices, COUNT(no_devices));
 }
 
-/* KAI Scheduler's pods ask by annotation, and its binder tells each which GPU it got by a ConfigMap
- * that the variable is taken from. */
-static bool is_of_kai(const struct gq_pod *pod, const struct gq_env *env)
-{
-	return pod->problem.kind == GQ_PROBLEM_UNSUPPORTED_ANNOTATION && !env->value &&
-	       strcmp(env->from, "configMapKeyRef") == 0;
-}
-
 static void check_visible(const struct gq_ruled *ruled, const char *container,
 			  const struct gq_env *env, struct gq_found *found)
 {
 	const struct gq_posture *posture = ruled->posture;
 	const char *name = gq_gpu_env_name(env->env);
 
-	if (is_of_kai(ruled->pod, env))
-		return;
 	if (env->env == GQ_ENV_VISIBLE_DEVICES) {
 		bool harmless = env->value && is_harmless(env->value);
 		if (ruled->ephemeral_only && !harmless)
@@ -83,9 +73,31 @@ static void check_pod_without_gpu(const struct gq_ruled *ruled, struct gq_found 
 		GQ_FOUND(found, GQ_MSG_RULE_SCHEDULER, {"scheduler", posture->scheduler});
 	for (size_t i = 0; i < posture->n_annotations; i++)
 		GQ_FOUND(found, GQ_MSG_RULE_ANNOTATION, {"name", posture->annotations[i].key});
-	if (ruled->pod->node_name[0] &&
-	    gq_node_snapshot_has_gpu(ruled->snapshot, ruled->pod->node_name))
-		GQ_FOUND(found, GQ_MSG_RULE_NODE_NAME, {"node", ruled->pod->node_name});
+}
+
+/* Whoever chooses a node passes by its scheduler, and the kubelet passes over names that the node
+ * does not offer: so only whole devices that it does offer are a request there. */
+static void check_node_name(const struct gq_ruled *ruled, struct gq_found *found)
+{
+	const struct gq_pod *pod = ruled->pod;
+	bool device = false, share = false;
+
+	if (!pod->node_name[0] || !gq_node_snapshot_has_gpu(ruled->snapshot, pod->node_name))
+		return;
+	for (size_t i = 0; i < pod->n_asks; i++) {
+		for (size_t k = 0; k < pod->asks[i].n_amounts; k++) {
+			const struct gq_gpu_amount *amount = &pod->asks[i].amounts[k];
+			if (amount->meaning != GQ_GPU_COUNT)
+				share = true;
+			else if (gq_node_snapshot_offers(ruled->snapshot, pod->node_name,
+							 amount->resource))
+				device = true;
+		}
+	}
+	if (!device)
+		GQ_FOUND(found, GQ_MSG_RULE_NODE_NAME, {"node", pod->node_name});
+	else if (share)
+		GQ_FOUND(found, GQ_MSG_RULE_NODE_NAME_SHARE, {"node", pod->node_name});
 }
 
 /* Variables that envFrom may set, of which one is a or b. */
@@ -189,8 +201,11 @@ enum gq_rules_answer gq_rule_gpu_without_request(const struct gq_ruled *ruled,
 		if (one == GQ_RULES_READ)
 			answer = one;
 	}
-	if (!ruled->ephemeral_only && !gq_pod_asks_for_gpu(ruled->pod))
+	if (ruled->ephemeral_only)
+		return answer;
+	if (!gq_pod_asks_for_gpu(ruled->pod))
 		check_pod_without_gpu(ruled, found);
+	check_node_name(ruled, found);
 	return answer;
 }
 
@@ -224,8 +239,7 @@ static void check_switch(const struct gq_ruled *ruled, const char *container,
 static void check_beyond(const struct gq_ruled *ruled, const char *container,
 			 const struct gq_env *env, struct gq_found *found)
 {
-	if (env->env == GQ_ENV_VISIBLE_DEVICES && !is_of_kai(ruled->pod, env) &&
-	    !(env->value && is_harmless(env->value)))
+	if (env->env == GQ_ENV_VISIBLE_DEVICES && !(env->value && is_harmless(env->value)))
 		GQ_FOUND(found, GQ_MSG_RULE_ENV_BEYOND, {"container", container},
 			 {"name", gq_gpu_env_name(env->env)},
 			 {"value", env->value ? env->value : env->from});

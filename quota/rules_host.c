@@ -1,5 +1,7 @@
+#include <stdlib.h>
 #include <string.h>
 
+#include "quota/field.h"
 #include "quota/rules_internal.h"
 
 /* Rules about what a pod takes of its node. */
@@ -35,36 +37,75 @@ enum gq_rules_answer gq_rule_privileged(const struct gq_ruled *ruled, struct gq_
 	return GQ_RULES_PASSED;
 }
 
-/* By a container that is to be looked at. */
-static bool is_written(const struct gq_ruled *ruled, const struct gq_posture_volume *volume)
+enum { MOUNTED = 1, WRITTEN = 2 };
+
+/* What the containers that are to be looked at do with each volume. */
+struct uses {
+	unsigned char of[GQ_FIELD_ITEMS_MAX];
+};
+
+static int by_name(const void *a, const void *b)
+{
+	const struct gq_posture_volume *const *x = a, *const *y = b;
+
+	return strcmp((*x)->name, (*y)->name);
+}
+
+static int is_name(const void *name, const void *volume)
+{
+	const struct gq_posture_volume *const *v = volume;
+
+	return strcmp(name, (*v)->name);
+}
+
+/* The volumes are sorted first: a pod may have many, and many mounts. */
+static void look_at_mounts(const struct gq_ruled *ruled, struct uses *uses)
 {
 	const struct gq_posture *posture = ruled->posture;
+	const struct gq_posture_volume *sorted[GQ_FIELD_ITEMS_MAX];
+	size_t n = posture->n_volumes;
 
-	if (!ruled->ephemeral_only)
-		return volume->written;
+	memset(uses, 0, sizeof *uses);
+	for (size_t i = 0; i < n; i++)
+		sorted[i] = &posture->volumes[i];
+	if (n == 0)
+		return;
+	qsort(sorted, n, sizeof *sorted, by_name);
 	for (size_t i = 0; i < posture->n_containers; i++) {
 		const struct gq_posture_container *container = &posture->containers[i];
-		for (size_t m = 0; m < container->n_mounts && gq_ruled_container(ruled, container);
-		     m++)
-			if (!container->mounts[m].read_only &&
-			    strcmp(container->mounts[m].volume, volume->name) == 0)
-				return true;
+		if (!gq_ruled_container(ruled, container))
+			continue;
+		for (size_t m = 0; m < container->n_mounts; m++) {
+			const struct gq_mount *mount = &container->mounts[m];
+			const struct gq_posture_volume **found =
+			    bsearch(mount->volume, sorted, n, sizeof *sorted, is_name);
+			if (found)
+				uses->of[*found - posture->volumes] |=
+				    mount->read_only ? MOUNTED : MOUNTED | WRITTEN;
+		}
 	}
-	return false;
+}
+
+/* Of a pod that is made every volume is looked at; of one that runs those that new containers
+ * mount. */
+static bool is_ruled(const struct gq_ruled *ruled, const struct uses *uses, size_t volume)
+{
+	return !ruled->ephemeral_only || (uses->of[volume] & MOUNTED);
 }
 
 /* Calls for each volume that leads to a path of the node. */
 static enum gq_rules_answer each_path(const struct gq_ruled *ruled, struct gq_found *found,
-				      void (*check)(const struct gq_ruled *ruled,
-						    const struct gq_volume_path *path,
+				      void (*check)(const struct gq_volume_path *path, bool written,
 						    struct gq_found *found))
 {
 	const struct gq_posture *posture = ruled->posture;
 	enum gq_rules_answer answer = GQ_RULES_PASSED;
 	struct gq_volume_path path;
+	struct uses uses;
 
+	look_at_mounts(ruled, &uses);
 	for (size_t i = 0; i < posture->n_volumes; i++) {
-		if (!gq_ruled_volume(ruled, &posture->volumes[i]))
+		if (!is_ruled(ruled, &uses, i))
 			continue;
 		enum gq_rules_answer one = gq_volume_path(ruled, &posture->volumes[i], &path);
 		if (one == GQ_RULES_FAILED)
@@ -74,16 +115,14 @@ static enum gq_rules_answer each_path(const struct gq_ruled *ruled, struct gq_fo
 		else if (one == GQ_RULES_TOO_MANY)
 			GQ_FOUND(found, GQ_MSG_RULE_CLAIMS, {"volume", posture->volumes[i].name});
 		else if (path.on_node)
-			check(ruled, &path, found);
+			check(&path, uses.of[i] & WRITTEN, found);
 	}
 	return answer;
 }
 
-static void check_socket(const struct gq_ruled *ruled, const struct gq_volume_path *path,
-			 struct gq_found *found)
+static void check_socket(const struct gq_volume_path *path, bool written, struct gq_found *found)
 {
-	struct gq_host_path_reading read =
-	    gq_host_path_read(path->clean, is_written(ruled, path->volume));
+	struct gq_host_path_reading read = gq_host_path_read(path->clean, written);
 	struct gq_buf where GQ_BUF_CLEANUP = GQ_BUF_INIT(2048);
 
 	if (!read.socket)
@@ -93,11 +132,9 @@ static void check_socket(const struct gq_ruled *ruled, const struct gq_volume_pa
 		 {"socket", read.socket});
 }
 
-static void check_device(const struct gq_ruled *ruled, const struct gq_volume_path *path,
-			 struct gq_found *found)
+static void check_device(const struct gq_volume_path *path, bool written, struct gq_found *found)
 {
-	struct gq_host_path_reading read =
-	    gq_host_path_read(path->clean, is_written(ruled, path->volume));
+	struct gq_host_path_reading read = gq_host_path_read(path->clean, written);
 	struct gq_buf where GQ_BUF_CLEANUP = GQ_BUF_INIT(2048);
 
 	if (!read.device)
@@ -155,15 +192,16 @@ enum gq_rules_answer gq_rule_host_path(const struct gq_ruled *ruled, struct gq_f
 	const struct gq_posture *posture = ruled->posture;
 	const struct gq_rules *rules = &ruled->policy->rules;
 	struct gq_volume_path path;
+	struct uses uses;
 
+	look_at_mounts(ruled, &uses);
 	for (size_t i = 0; i < posture->n_volumes; i++) {
 		struct gq_buf where GQ_BUF_CLEANUP = GQ_BUF_INIT(2048);
 		struct gq_buf list GQ_BUF_CLEANUP = GQ_BUF_INIT(8192);
-		if (!posture->volumes[i].host_path[0] ||
-		    !gq_ruled_volume(ruled, &posture->volumes[i]) ||
+		if (!posture->volumes[i].host_path[0] || !is_ruled(ruled, &uses, i) ||
 		    gq_volume_path(ruled, &posture->volumes[i], &path) || !path.on_node)
 			continue;
-		bool read_only = !is_written(ruled, &posture->volumes[i]);
+		bool read_only = !(uses.of[i] & WRITTEN);
 		const struct gq_allowed_path *allowed = allowed_for(rules, path.clean, read_only);
 		if (allowed && (read_only || !allowed->read_only))
 			continue;

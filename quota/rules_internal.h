@@ -36,10 +36,6 @@ struct gq_container_path gq_container_path(const struct gq_posture_container *co
 /* Whether a container is to be looked at: an ephemeral one that was there before is not. */
 bool gq_ruled_container(const struct gq_ruled *ruled, const struct gq_posture_container *container);
 
-/* Whether a volume is: on behalf of a pod that runs, those that a container to be looked at mounts.
- */
-bool gq_ruled_volume(const struct gq_ruled *ruled, const struct gq_posture_volume *volume);
-
 /* A rule. Those that read nothing always answer GQ_RULES_PASSED: what they find is in found. */
 enum gq_rules_answer gq_rule_privileged(const struct gq_ruled *ruled, struct gq_found *found);
 enum gq_rules_answer gq_rule_runtime_sockets(const struct gq_ruled *ruled, struct gq_found *found);

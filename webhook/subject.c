@@ -269,6 +269,13 @@ bool gq_subject_needs_reads(const struct gq_subject *subject, const struct gq_le
 	return false;
 }
 
+bool gq_subject_is_awaited(const struct gq_subject *subject)
+{
+	return subject->kind == GQ_SUBJECT_POD && subject->posture &&
+	       (gq_pod_asks_for_gpu(subject->pod) ||
+		gq_rules_concern_itself(subject->posture, subject->pod));
+}
+
 /* The workload whose scale is to change is not part of the review. */
 static int decide_scale(const struct gq_subject *subject, struct gq_ledger *ledger,
 			const struct gq_subject_time *time, struct gq_reads *reads,
