@@ -437,6 +437,7 @@ static int read_capabilities(struct build *b, const struct gq_field *security,
 		if (!json_object_is_type(value, json_type_string))
 			return gq_field_fail(&item, NULL, GQ_EINVALID, b->err, "must be a string");
 		const char *name = json_object_get_string(value);
+		c->all_powers |= is_capability(name, "ALL");
 		c->sys_admin |= is_capability(name, "SYS_ADMIN");
 		c->sys_ptrace |= is_capability(name, "SYS_PTRACE");
 	}

@@ -31,7 +31,7 @@ static void powers(void **state)
 	static const char *const says[] = {
 	    "containers/c is privileged",
 	    "\ncontainers/c is a host process",
-	    "\ncontainers/c adds the capability SYS_ADMIN",
+	    "\ncontainers/c adds the capability SYS_ADMIN, SYS_PTRACE in",
 	    "\ncontainers/c has procMount: Unmasked",
 	};
 
@@ -131,7 +131,8 @@ static void devices_may_write(void **state)
 	assert_non_null(strstr(found_by(gq_rule_host_path, &ruled), "may be mounted read-only"));
 }
 
-/* Of several reasons why there can be no user namespace the first is told. */
+/* Every reason why there can be no user namespace is told, but where there is none whatever the pod
+ * says. */
 static void user_namespaces(void **state)
 {
 	static const struct {
@@ -141,7 +142,9 @@ static void user_namespaces(void **state)
 	    {"'hostUsers':true", "set hostUsers: false in its spec."},
 	    {"'hostUsers':false", ""},
 	    {"'hostNetwork':true,'hostPID':true", "with hostNetwork: true: remove hostNetwork"},
+	    {"'hostNetwork':true,'hostPID':true", "with hostPID: true: remove hostPID"},
 	    {"'hostPID':true,'hostIPC':true", "with hostPID: true: remove hostPID"},
+	    {"'hostPID':true,'hostIPC':true", "with hostIPC: true: remove hostIPC"},
 	    {"'hostIPC':true", "with hostIPC: true: remove hostIPC"},
 	    {"'os':{'name':'windows'},'hostNetwork':true",
 	     "Windows does not have (os.name: windows)"},
