@@ -3,6 +3,7 @@ package policies
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -357,7 +358,9 @@ func templates(t *testing.T, spec string) map[schema.GroupVersionResource]*unstr
 	pod := newPod(t, spec)
 	template := func(policy string) string {
 		pod.Spec.RestartPolicy = corev1.RestartPolicy(policy)
-		return fmt.Sprintf("{metadata: {labels: {a: b}}, spec: %s}", flow(t, pod.Spec))
+		labels := map[string]string{"a": "b"}
+		maps.Copy(labels, pod.Labels)
+		return fmt.Sprintf("{metadata: {labels: %s, annotations: %s}, spec: %s}", flow(t, labels), flow(t, pod.Annotations), flow(t, pod.Spec))
 	}
 	var list []struct {
 		R string         `json:"r"`
