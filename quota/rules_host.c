@@ -36,24 +36,6 @@ enum gq_rules_answer gq_rule_privileged(const struct gq_ruled *ruled, struct gq_
 	return GQ_RULES_PASSED;
 }
 
-/* By a container that is to be looked at. */
-static bool is_written(const struct gq_ruled *ruled, const struct gq_posture_volume *volume)
-{
-	const struct gq_posture *posture = ruled->posture;
-
-	if (!ruled->ephemeral_only)
-		return volume->written;
-	for (size_t i = 0; i < posture->n_containers; i++) {
-		const struct gq_posture_container *container = &posture->containers[i];
-		for (size_t m = 0; m < container->n_mounts && gq_ruled_container(ruled, container);
-		     m++)
-			if (!container->mounts[m].read_only &&
-			    strcmp(container->mounts[m].volume, volume->name) == 0)
-				return true;
-	}
-	return false;
-}
-
 /* Calls for each volume that leads to a path of the node. */
 static enum gq_rules_answer each_path(const struct gq_ruled *ruled, struct gq_found *found,
 				      void (*check)(const struct gq_ruled *ruled,
@@ -68,11 +50,8 @@ static enum gq_rules_answer each_path(const struct gq_ruled *ruled, struct gq_fo
 		if (!gq_ruled_volume(ruled, &posture->volumes[i]))
 			continue;
 		enum gq_rules_answer one = gq_volume_path(ruled, &posture->volumes[i], &path);
-		if (one == GQ_RULES_FAILED)
-			return one;
-		if (one == GQ_RULES_READ)
-			answer = one;
-		else if (one == GQ_RULES_TOO_MANY)
+		answer = gq_rules_both(answer, one);
+		if (one == GQ_RULES_TOO_MANY)
 			GQ_FOUND(found, GQ_MSG_RULE_CLAIMS, {"volume", posture->volumes[i].name});
 		else if (path.on_node)
 			check(ruled, &path, found);
@@ -84,7 +63,7 @@ static void check_socket(const struct gq_ruled *ruled, const struct gq_volume_pa
 			 struct gq_found *found)
 {
 	struct gq_host_path_reading read =
-	    gq_host_path_read(path->clean, is_written(ruled, path->volume));
+	    gq_host_path_read(path->clean, gq_ruled_written(ruled, path->volume));
 	struct gq_buf where GQ_BUF_CLEANUP = GQ_BUF_INIT(2048);
 
 	if (!read.socket)
@@ -98,7 +77,7 @@ static void check_device(const struct gq_ruled *ruled, const struct gq_volume_pa
 			 struct gq_found *found)
 {
 	struct gq_host_path_reading read =
-	    gq_host_path_read(path->clean, is_written(ruled, path->volume));
+	    gq_host_path_read(path->clean, gq_ruled_written(ruled, path->volume));
 	struct gq_buf where GQ_BUF_CLEANUP = GQ_BUF_INIT(2048);
 
 	if (!read.device)
@@ -164,7 +143,7 @@ enum gq_rules_answer gq_rule_host_path(const struct gq_ruled *ruled, struct gq_f
 		    !gq_ruled_volume(ruled, &posture->volumes[i]) ||
 		    gq_volume_path(ruled, &posture->volumes[i], &path) || !path.on_node)
 			continue;
-		bool read_only = !is_written(ruled, &posture->volumes[i]);
+		bool read_only = !gq_ruled_written(ruled, &posture->volumes[i]);
 		const struct gq_allowed_path *allowed = allowed_for(rules, path.clean, read_only);
 		if (allowed && (read_only || !allowed->read_only))
 			continue;
