@@ -196,7 +196,7 @@ rules: {privileged: enforce, gpuWithoutRequest: enforce, hostPath: enforce}
 		if err == nil {
 			t.Errorf("%s: %s", pod, out)
 		}
-		s.denialText(out, "rules.gpuquota.io", "ephemeralContainers/sees sets NVIDIA_VISIBLE_DEVICES (all)")
+		s.denialText(out, "rules.gpuquota.io", "ephemeralContainers/sees sets NVIDIA_VISIBLE_DEVICES (all), and an ephemeral container can ask for no GPU")
 	}
 	// A copy is a new pod. The node's debugger is one, too.
 	out, err := debug("bad", "copied", "general", "--copy-to=copy")

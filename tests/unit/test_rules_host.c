@@ -45,32 +45,6 @@ static void powers(void **state)
 	assert_null(strstr(at, "containers/d"));
 }
 
-/* On behalf of a pod that runs: the containers that are new, and what these mount. */
-static void what_is_new(void **state)
-{
-	struct rules_pod pod GQ_CLEANUP(rules_pod_done) =
-	    rules_pod("{'spec':{'volumes':[{'name':'old','hostPath':{'path':'/run'}},"
-		      "{'name':'new','hostPath':{'path':'/var/run'}}],"
-		      "'containers':[{'name':'c','volumeMounts':[{'name':'old'}]}],"
-		      "'ephemeralContainers':[{'name':'before','volumeMounts':[{'name':'old'}]},"
-		      "{'name':'added','volumeMounts':[{'name':'new'}]},{'name':'c'}]}}");
-	const char *had[] = {"before"};
-	struct gq_ruled ruled = {
-	    .pod = pod.pod, .posture = pod.posture, .ephemeral_only = true, .had = had, .n_had = 1};
-
-	(void)state;
-	/* the container c, the ephemeral ones before, added and c: a name may stand in two lists */
-	assert_int_equal(pod.posture->n_containers, 4);
-	for (size_t i = 0; i < 4; i++)
-		assert_int_equal(gq_ruled_container(&ruled, &pod.posture->containers[i]), i >= 2);
-	const char *text = found_by(gq_rule_runtime_sockets, &ruled);
-	assert_null(strstr(text, "Volume old"));
-	assert_non_null(strstr(text, "Volume new (hostPath /var/run)"));
-
-	ruled.ephemeral_only = false;
-	assert_non_null(strstr(found_by(gq_rule_runtime_sockets, &ruled), "Volume old"));
-}
-
 /* Of two allowed directories the one that lets it be mounted counts, whatever their order. */
 static void nested_allowed_paths(void **state)
 {
@@ -163,7 +137,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(powers),
-	    cmocka_unit_test(what_is_new),
 	    cmocka_unit_test(nested_allowed_paths),
 	    cmocka_unit_test(devices_may_write),
 	    cmocka_unit_test(user_namespaces),
