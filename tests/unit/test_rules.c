@@ -2,32 +2,6 @@
 
 #include <json-c/json.h>
 
-#include "base/lock.h"
-#include "fail_alloc.h"
-
-/* The linker sends these here, and malloc() to fail_alloc.c. */
-char *__wrap_strdup(const char *text);
-void __real_gq_lock_take(struct gq_lock *lock);
-void __wrap_gq_lock_take(struct gq_lock *lock);
-
-char *__wrap_strdup(const char *text)
-{
-	size_t size = strlen(text) + 1;
-	char *copy = malloc(size);
-
-	if (copy)
-		memcpy(copy, text, size);
-	return copy;
-}
-
-static unsigned locks_taken;
-
-void __wrap_gq_lock_take(struct gq_lock *lock)
-{
-	locks_taken++;
-	__real_gq_lock_take(lock);
-}
-
 /* Each case of tests/data/rules, as whoever creates the pod sees it. All that fail are told. */
 struct tally {
 	unsigned failed;
