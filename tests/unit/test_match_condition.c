@@ -112,6 +112,46 @@ static void ephemeral_containers(void **state)
 	free(text);
 }
 
+/* What has to be read to tell is asked about for ephemeral containers too, but where rules does
+ * already; and their pod may ask for a GPU, which quota never asks about for them. */
+static void ephemeral_containers_with_references(void **state)
+{
+	struct gq_buf out GQ_BUF_CLEANUP = GQ_BUF_INIT(1u << 20);
+	struct gq_buf reference GQ_BUF_CLEANUP = GQ_BUF_INIT(1u << 20);
+	struct gq_buf container GQ_BUF_CLEANUP = GQ_BUF_INIT(1u << 20);
+	struct gq_buf gpu GQ_BUF_CLEANUP = GQ_BUF_INIT(1u << 20);
+	char *begins = NULL;
+
+	(void)state;
+	print(&out, "references");
+	gq_rules_print_reference_condition(&reference, "object");
+	gq_rules_print_container_condition(&container, "object");
+	gq_gpu_names_print_match_condition(&gpu, "object");
+	assert_true(asprintf(&begins,
+			     "%s && ((has(request.subResource) && request.subResource == "
+			     "'ephemeralcontainers') ? !(%s) : !(%s)",
+			     reference.data, container.data, gpu.data) > 0);
+	assert_ptr_equal(strstr(out.data, begins), out.data);
+	free(begins);
+}
+
+/* A template is asked about for whatever its pods would be, by the same words. */
+static void templates(void **state)
+{
+	int (*const parts[])(struct gq_buf *, const char *) = {
+	    gq_gpu_names_print_match_condition, gq_rules_print_container_condition,
+	    gq_rules_print_pod_condition, gq_rules_print_reference_condition};
+	struct gq_buf out GQ_BUF_CLEANUP = GQ_BUF_INIT(1u << 20);
+
+	(void)state;
+	print(&out, "workloads");
+	for (size_t i = 0; i < LEN(parts); i++) {
+		struct gq_buf part GQ_BUF_CLEANUP = GQ_BUF_INIT(1u << 20);
+		parts[i](&part, "t");
+		assert_int_equal(count(out.data, part.data), 1);
+	}
+}
+
 static void workloads(void **state)
 {
 	static const char *const parts[] = {
@@ -160,6 +200,8 @@ int main(void)
 	    cmocka_unit_test(one_line_each),
 	    cmocka_unit_test(entries_leave_out_each_others_pods),
 	    cmocka_unit_test(ephemeral_containers),
+	    cmocka_unit_test(ephemeral_containers_with_references),
+	    cmocka_unit_test(templates),
 	    cmocka_unit_test(workloads),
 	    cmocka_unit_test(other_entries),
 	    cmocka_unit_test(too_little_room),

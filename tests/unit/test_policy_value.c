@@ -468,6 +468,16 @@ static const struct policy_case cases[] = {
 	     "    namespaces: [\"a b\"]\n",
      .problems = "p:5:18: \"a b\" is not the name of a namespace; use a-z, 0-9 and \"-\", at "
 		 "most 63 characters\n"},
+    {.name = "a rule that is off in another word",
+     .yaml = "rules: {privileged: no}\n",
+     .problems = "p:3:21: privileged \"no\" is not one of enforce, warn, audit, disabled; did "
+		 "you mean \"disabled\"?\n"},
+    {.name = "two letters that are near everything",
+     .yaml = "locale: zn\n",
+     .problems = "p:3:9: locale \"zn\" is not one of en, zh; write one of these words\n"},
+    {.name = "two letters in another case",
+     .yaml = "locale: ZH\n",
+     .problems = "p:3:9: locale \"ZH\" is not one of en, zh; did you mean \"zh\"?\n"},
     {.name = "namespace team-*",
      .yaml = "tenants:\n"
 	     "  - name: a\n"

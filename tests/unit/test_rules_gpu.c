@@ -86,6 +86,106 @@ static void owners_of_templates(void **state)
 	assert_int_equal(check_template(policy, &of_job, NULL, &verdict), GQ_RULES_PASSED);
 }
 
+/* A template that names no scheduler may get one from a webhook of the sharing system, which sees
+ * pods only; a pod that names none has got none. */
+static void schedulers_of_templates(void **state)
+{
+	static const struct {
+		const char *scheduler;
+		bool template_refused, pod_refused;
+	} cases[] = {
+	    {"", false, true},
+	    {"'schedulerName':'default-scheduler',", false, true}, /* as the API server writes it */
+	    {"'schedulerName':'hami-scheduler',", false, false},
+	    {"'schedulerName':'volcano',", true, true},
+	};
+	struct gq_policy *policy GQ_CLEANUP(gq_cleanup_policy) = policy_make(
+	    "rules: {bypassLabels: {mode: enforce, schedulerNames: [hami-scheduler]}}\n");
+	struct gq_verdict verdict GQ_CLEANUP(gq_verdict_done) = GQ_VERDICT_INIT;
+
+	(void)state;
+	for (size_t i = 0; i < LEN(cases); i++) {
+		char text[256];
+		(void)snprintf(text, sizeof text,
+			       "{'spec':{%s'containers':[{'name':'c','resources':{'limits':{"
+			       "'nvidia.com/gpu':'1'}}}]}}",
+			       cases[i].scheduler);
+		struct rules_pod pod GQ_CLEANUP(rules_pod_done) = rules_pod(text);
+		assert_int_equal(check_template(policy, &pod, "Deployment", &verdict),
+				 cases[i].template_refused ? GQ_RULES_REFUSED : GQ_RULES_PASSED);
+		assert_int_equal(check_template(policy, &pod, NULL, &verdict),
+				 cases[i].pod_refused ? GQ_RULES_REFUSED : GQ_RULES_PASSED);
+	}
+}
+
+/* Who passes the rule is told what its tenant's limit is, if that would be the next word; and of
+ * several models which one it is about. */
+static void both_pod_limits(void **state)
+{
+	static const struct {
+		const char *mode, *pod;
+		const char *says; /* NULL: allowed */
+	} cases[] = {
+	    {"enforce", "'nvidia.com/gpu':'5'",
+	     "One pod of this cluster may ask for at most 4 GPUs; this pod asks for 5: lower it, "
+	     "spread the work over several pods, or ask who runs the cluster to exempt the "
+	     "namespace.\n"
+	     "One pod of team-a may ask for at most 3 GPUs; this pod asks for 5: lower it, or "
+	     "spread the work over several pods."},
+	    {"enforce", "'nvidia.com/gpu':'4'",
+	     "One pod of this cluster may ask for at most 2 H100 GPUs; this pod may land on them "
+	     "and asks for 4: choose another model by a nodeSelector, lower it, or spread the work "
+	     "over several pods.\n"
+	     "One pod of team-a may ask for at most 3 GPUs; this pod asks for 4: lower it, or "
+	     "spread the work over several pods."},
+	    {"enforce", "'nvidia.com/gpu':'3'",
+	     "One pod of this cluster may ask for at most 2 H100 GPUs; this pod may land on them "
+	     "and asks for 3: choose another model by a nodeSelector, lower it, or spread the work "
+	     "over several pods.\n"
+	     "One pod of team-a may ask for at most 1 H100 GPU; this pod may land on them and asks "
+	     "for 3: choose another model by a nodeSelector, lower it, or spread the work over "
+	     "several pods."},
+	    {"enforce", "'nvidia.com/gpu':'1'", NULL},
+	    /* a limit that refuses nobody is no next word */
+	    {"warn", "'nvidia.com/gpu':'5'",
+	     "One pod of this cluster may ask for at most 4 GPUs; this pod asks for 5: lower it, "
+	     "spread the work over several pods, or ask who runs the cluster to exempt the "
+	     "namespace."},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < LEN(cases); i++) {
+		char policy[512], text[256];
+		(void)snprintf(policy, sizeof policy,
+			       "tenants: [{name: team-a, mode: %s, namespaces: [a-train], quota: "
+			       "{\"*\": {gpus: 8}}, podLimit: {gpus: 3, classes: {H100: {gpus: "
+			       "1}}}}]\n"
+			       "rules: {podLimit: {mode: enforce, gpus: 4, classes: {H100: {gpus: "
+			       "2}}}}\n",
+			       cases[i].mode);
+		(void)snprintf(text, sizeof text,
+			       "{'spec':{'containers':[{'name':'c','resources':{'limits':{%s}}}]}}",
+			       cases[i].pod);
+		struct world *w = rules_world(policy);
+		assert_int_equal(rules_ask_pod(w, text),
+				 cases[i].says ? GQ_VERDICT_DENY : GQ_VERDICT_ALLOW);
+		if (cases[i].says)
+			assert_string_equal(message_of(w), cases[i].says);
+		world_free(w);
+	}
+	/* on that model alone there is no other to choose */
+	struct world *w = rules_world("tenants: [{name: team-a, namespaces: [a-train]}]\nrules: "
+				      "{podLimit: {mode: enforce, classes: {H100: {gpus: 2}}}}\n");
+	assert_int_equal(rules_ask_pod(w, "{'spec':{'nodeSelector':{'" PRODUCT "':'" H100
+					  "'},'containers':[{'name':'c','resources':{'limits':{"
+					  "'nvidia.com/gpu':'3'}}}]}}"),
+			 GQ_VERDICT_DENY);
+	assert_ptr_equal(strstr(message_of(w), "One pod of this cluster may ask for at most 2 H100 "
+					       "GPUs; this pod asks for 3: lower it"),
+			 message_of(w));
+	world_free(w);
+}
+
 /* What a pod is charged where no limit of podLimit looks: on each class for itself. */
 static void pod_limit(void **state)
 {
@@ -100,10 +200,11 @@ static void pod_limit(void **state)
 		int64_t on_a100, on_h100;
 		const char *passes; /* class; "*": all together; NULL: none */
 		int64_t asks;
+		bool may;
 	} cases[] = {
-	    {one, 2 * one, NULL, 0},          {one + 1, 0, "A100", one + 1},
-	    {one, 3 * one, "H100", 3 * one},  {one, 5 * one, "*", 5 * one},
-	    {5 * one, 5 * one, "*", 5 * one}, /* the larger, not the sum */
+	    {one, 2 * one, NULL, 0, false},          {one + 1, 0, "A100", one + 1, true},
+	    {one, 3 * one, "H100", 3 * one, true},   {one, 5 * one, "*", 5 * one, false},
+	    {5 * one, 5 * one, "*", 5 * one, false}, /* the larger, not the sum */
 	};
 	struct rules_pod pod GQ_CLEANUP(rules_pod_done) = rules_pod("{}");
 
@@ -120,6 +221,7 @@ static void pod_limit(void **state)
 		if (!passed)
 			continue;
 		assert_int_equal(finding.asks_shares, cases[i].asks);
+		assert_int_equal(finding.may, cases[i].may);
 		if (*cases[i].passes == '*')
 			assert_int_equal(finding.class_id, GQ_CLASS_NONE);
 		else
@@ -148,6 +250,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(nodes_with_gpus),
 	    cmocka_unit_test(owners_of_templates),
+	    cmocka_unit_test(schedulers_of_templates),
+	    cmocka_unit_test(both_pod_limits),
 	    cmocka_unit_test(pod_limit),
 	    cmocka_unit_test(without_posture),
 	};

@@ -228,6 +228,25 @@ static void bad_input(void **state)
 	}
 }
 
+static struct gq_ledger *ledger_with(const char *rules)
+{
+	struct gq_ledger *ret = gq_ledger_new(&(struct gq_ledger_options){0});
+	struct gq_policy *policy GQ_CLEANUP(gq_cleanup_policy) = NULL;
+	struct gq_policy_problems problems = {0};
+	struct gq_err err;
+	char text[512];
+
+	(void)snprintf(text, sizeof text,
+		       "apiVersion: config.gpuquota.io/v1alpha1\nkind: QuotaPolicy\nrules: %s\n",
+		       rules);
+	assert_non_null(ret);
+	if (gq_policy_parse(text, strlen(text), "hash", &policy, &problems, &err) ||
+	    gq_ledger_set_policy(ret, policy, START_NS, &err))
+		fail_msg("%s", err.msg);
+	gq_policy_problems_done(&problems);
+	return ret;
+}
+
 /* A pod that asks for nothing needs no uid, and what no rule could concern reads nothing. */
 static void harmless_pods(void **state)
 {
@@ -253,6 +272,34 @@ static void harmless_pods(void **state)
 		assert_int_equal(gq_subject_needs_reads(&r.subject, ledger), cases[i].reads);
 		read_done(&r);
 	}
+}
+
+/* Nor does one that only rules could concern which are switched off for everybody. */
+static void rules_that_are_switched_off(void **state)
+{
+	static const struct {
+		const char *spec;
+		bool reads; /* where privileged is switched on */
+	} cases[] = {
+	    {"'containers':[{'name':'c'}]", false},
+	    {"'volumes':[{'name':'v','persistentVolumeClaim':{'claimName':'x'}}]", false},
+	    {"'containers':[{'name':'c','securityContext':{'privileged':true}}]", true},
+	};
+	struct gq_ledger *off = ledger_with("{}"), *on = ledger_with("{privileged: audit}");
+
+	(void)state;
+	for (size_t i = 0; i < LEN(cases); i++) {
+		struct read r;
+		char text[1024];
+		(void)snprintf(text, sizeof text, PODS("CREATE", "") POD("'name':'p'", "%s") "}}",
+			       cases[i].spec);
+		read_text(&r, text);
+		assert_false(gq_subject_needs_reads(&r.subject, off));
+		assert_int_equal(gq_subject_needs_reads(&r.subject, on), cases[i].reads);
+		read_done(&r);
+	}
+	gq_ledger_free(off);
+	gq_ledger_free(on);
 }
 
 /* Which operations and subresources are somebody's. */
@@ -326,9 +373,10 @@ static void policies(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(captures),  cmocka_unit_test(contents),      cmocka_unit_test(had),
-	    cmocka_unit_test(bad_input), cmocka_unit_test(harmless_pods), cmocka_unit_test(others),
-	    cmocka_unit_test(policies),
+	    cmocka_unit_test(captures),      cmocka_unit_test(contents),
+	    cmocka_unit_test(had),           cmocka_unit_test(bad_input),
+	    cmocka_unit_test(harmless_pods), cmocka_unit_test(rules_that_are_switched_off),
+	    cmocka_unit_test(others),        cmocka_unit_test(policies),
 	};
 
 	ledger = gq_ledger_new(&(struct gq_ledger_options){0});
