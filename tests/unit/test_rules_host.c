@@ -45,6 +45,27 @@ static void powers(void **state)
 	assert_null(strstr(at, "containers/d"));
 }
 
+/* Capabilities are nothing to this rule by themselves, and hostPID is not. */
+static void powers_apart(void **state)
+{
+	static const char *const specs[] = {
+	    "'containers':[{'name':'c','securityContext':{'capabilities':{'add':['ALL']}}}]",
+	    "'hostPID':true,'containers':[{'name':'c','securityContext':{'capabilities':{'add':["
+	    "'NET_ADMIN']}}}]",
+	    "'hostUsers':false,'containers':[{'name':'c','securityContext':{'procMount':"
+	    "'Unmasked'}}]",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < LEN(specs); i++) {
+		char text[512];
+		(void)snprintf(text, sizeof text, "{'spec':{%s}}", specs[i]);
+		struct rules_pod pod GQ_CLEANUP(rules_pod_done) = rules_pod(text);
+		const struct gq_ruled ruled = {.pod = pod.pod, .posture = pod.posture};
+		assert_string_equal(found_by(gq_rule_privileged, &ruled), "");
+	}
+}
+
 /* On behalf of a pod that runs: the containers that are new, and what these mount. */
 static void what_is_new(void **state)
 {
@@ -164,6 +185,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(powers),
+	    cmocka_unit_test(powers_apart),
 	    cmocka_unit_test(what_is_new),
 	    cmocka_unit_test(nested_allowed_paths),
 	    cmocka_unit_test(devices_may_write),
