@@ -107,7 +107,7 @@ const char *const gq_messages_en[GQ_MSG_COUNT] = {
     [GQ_MSG_RULE_PROC_MOUNT] =
 	"{container} has procMount: Unmasked without a user namespace, which lets it change the "
 	"node's kernel settings: remove it, or set hostUsers: false in the pod's spec.",
-    [GQ_MSG_RULE_SOCKET] = "{where} opens {socket} to the pod, the socket of a container runtime, "
+    [GQ_MSG_RULE_SOCKET] = "{where} opens {socket} to the pod, and with it a container runtime, "
 			   "which starts containers that no quota counts: remove the volume, or "
 			   "ask who runs the cluster to exempt the namespace.",
     [GQ_MSG_RULE_DEVICE] =

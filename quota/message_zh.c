@@ -108,9 +108,9 @@ const char *const gq_messages_zh[GQ_MSG_COUNT] = {
     [GQ_MSG_RULE_PROC_MOUNT] = "{container} 设置了 procMount: "
 			       "Unmasked，却没有使用用户命名空间，可以改动节点的内核设置：请去掉它"
 			       "，或在 Pod 的 spec 中设置 hostUsers: false。",
-    [GQ_MSG_RULE_SOCKET] =
-	"{where} 会让 Pod 接触到容器运行时的套接字 "
-	"{socket}，由此启动的容器不计入任何配额：请去掉这个卷，或请集群管理员豁免该命名空间。",
+    [GQ_MSG_RULE_SOCKET] = "{where} 会让 Pod 通过 {socket} "
+			   "接触到容器运行时，由此启动的容器不计入任何配额：请去掉这个卷，或请集群"
+			   "管理员豁免该命名空间。",
     [GQ_MSG_RULE_DEVICE] =
 	"{where} 会让 Pod 接触到节点的 {device}，从而使用未申请的设备：请去掉这个卷，改在 "
 	"resources.limits 中申请 GPU（nvidia.com/gpu: 1）。",

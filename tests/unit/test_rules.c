@@ -104,7 +104,7 @@ static void all_are_told(void **state)
 	    message_of(w),
 	    "containers/c is privileged, which opens every device of the node to it: remove "
 	    "securityContext.privileged.\n"
-	    "Volume v (hostPath /run/docker.sock) opens /run/docker.sock to the pod, the socket of "
+	    "Volume v (hostPath /run/docker.sock) opens /run/docker.sock to the pod, and with it "
 	    "a container runtime, which starts containers that no quota counts: remove the volume, "
 	    "or ask who runs the cluster to exempt the namespace.\n"
 	    "Volume v (hostPath /run/docker.sock): pods may mount nothing of a node here; use an "
