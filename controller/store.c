@@ -50,7 +50,8 @@ static void on_read(void *arg, const struct gq_api_response *response)
 	struct read_call call = *(struct read_call *)arg;
 
 	free(arg);
-	call.read->code = response->code;
+	/* of 401 nothing follows about the object */
+	call.read->code = response->unauthorized ? GQ_EIO : response->code;
 	if (response->code == 0) {
 		call.read->body = malloc(response->len + 1);
 		if (call.read->body) {

@@ -44,7 +44,7 @@ kubectl delete -f "$policies/"
 tool=build/release/gq-match-condition
 [[ -x $tool ]] || die "$tool not found; build it: cmake --build --preset release"
 kubectl get validatingwebhookconfiguration gpuquota -o json >"$dir/registrations.json"
-for entry in quota rules references user-namespaces workloads; do
+for entry in quota rules references user-namespaces workloads workload-user-namespaces; do
   [[ $(jq -r --arg name "$entry.gpuquota.io" \
     '.webhooks[] | select(.name == $name).matchConditions[0].expression' "$dir/registrations.json") == \
     "$("$tool" "$entry")" ]] || die "the matchCondition of $entry.gpuquota.io is not what the source says"

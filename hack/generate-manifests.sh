@@ -81,7 +81,7 @@ main() {
   # shellcheck disable=SC2064 # the name is known now, and $fresh is local
   trap "rm -f '$fresh' '$fresh.new'" EXIT
   cp "$manifest" "$fresh"
-  for entry in quota rules references user-namespaces workloads; do
+  for entry in quota rules references user-namespaces workloads workload-user-namespaces; do
     lines=$(expression "$entry")
     replaced "$fresh" "$entry" "$lines" >"$fresh.new"
     mv "$fresh.new" "$fresh"

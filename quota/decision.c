@@ -426,7 +426,9 @@ static bool may_pass_unsynced(const struct gq_create *create, unsigned concern)
 int gq_decide_create(struct gq_ledger *ledger, const struct gq_create *create,
 		     struct gq_verdict *verdict, struct gq_err *err)
 {
-	unsigned concern = create->posture ? gq_rules_concern(create->posture, create->pod) : 0;
+	unsigned concern = create->posture ? gq_rules_concern(create->posture, create->pod) &
+						 gq_ledger_rules_active(ledger)
+					   : 0;
 
 	if (!gq_pod_asks_for_gpu(create->pod) && !concern)
 		return gq_verdict_answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_NO_GPU);

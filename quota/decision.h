@@ -45,7 +45,7 @@ enum gq_reason {
 	GQ_REASON_UNSUPPORTED,
 	GQ_REASON_BAD_QUANTITY,
 	GQ_REASON_CLAIM,
-	GQ_REASON_VOLUME, /* what a claim of the pod is bound to could not be read */
+	GQ_REASON_REFERENCE, /* what the pod refers to could not be read */
 	GQ_REASON_OWNER_ATTEMPTS,
 	GQ_REASON_EARLIER_BINDING,
 	GQ_REASON_REQUEST_UID,
@@ -76,7 +76,7 @@ enum gq_read_kind {
 
 /* Of one request: its namespace, resource claims and their device classes, volume claims and their
  * volumes. */
-#define GQ_READS_MAX 100
+#define GQ_READS_MAX 160
 
 /* One object that the decision needs and no cache has. */
 struct gq_read {
@@ -118,7 +118,7 @@ struct gq_verdict {
 	struct gq_policy *policy; /* reference, or NULL */
 };
 #define GQ_VERDICT_INIT                                                                            \
-	((struct gq_verdict){.message = GQ_BUF_INIT(8192), .audit = GQ_BUF_INIT(8192)})
+	((struct gq_verdict){.message = GQ_BUF_INIT(8192), .audit = GQ_BUF_INIT(32768)})
 void gq_verdict_done(struct gq_verdict *verdict);
 void gq_verdict_allow(struct gq_verdict *verdict, enum gq_reason reason);
 

@@ -257,8 +257,11 @@ void gq_explain_pod_limit(struct gq_buf *out, enum gq_locale locale, const struc
 
 	gq_message_gpus(&limit, locale, finding->limit_shares, class_name);
 	gq_message_shares(&asks, locale, finding->asks_shares);
-	PRINT(out, locale, tenant ? GQ_MSG_POD_LIMIT : GQ_MSG_POD_LIMIT_RULE,
-	      {"tenant", tenant ? tenant : ""}, {"limit", text(&limit)}, {"asks", text(&asks)});
+	enum gq_message_id id = finding->may
+				    ? (tenant ? GQ_MSG_POD_LIMIT_MAY : GQ_MSG_POD_LIMIT_RULE_MAY)
+				    : (tenant ? GQ_MSG_POD_LIMIT : GQ_MSG_POD_LIMIT_RULE);
+	PRINT(out, locale, id, {"tenant", tenant ? tenant : ""}, {"limit", text(&limit)},
+	      {"asks", text(&asks)});
 }
 
 void gq_explain_unassigned(struct gq_buf *out, enum gq_locale locale, const char *ns)

@@ -18,6 +18,7 @@
 /* Caps on what one object may have of each; a list or map with more is GQ_ETOOBIG. Kubernetes'
  * own limits are lower where it has any. */
 #define GQ_FIELD_ITEMS_MAX 1000  /* any list, and maps of resources */
+#define GQ_FIELD_ENV_MAX 20000   /* variables and mounts of one container */
 #define GQ_FIELD_TERMS_MAX 100   /* nodeSelectorTerms */
 #define GQ_FIELD_LABELS_MAX 4000 /* node feature discovery writes hundreds */
 #define GQ_FIELD_TREE_BYTES_MAX (8u << 20)

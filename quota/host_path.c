@@ -44,7 +44,11 @@ static const char *const sockets[] = {
     "/run/user/UID/k3s",
     "/run/user/UID/buildkit",
     "/run/cri-resmgr",
+    "/run/balena-engine.sock",
+    "/run/host-containerd/containerd.sock",
     "/run/isulad.sock",
+    "/run/balena-engine.sock",
+    "/run/host-containerd/containerd.sock",
     "/run/frakti.sock",
     "/run/rktlet.sock",
     "/run/pouchcri.sock",
@@ -84,6 +88,13 @@ static const char *const devices[] = {
     "/run/nvidia*",
     "/run/cdi",
     "/etc/cdi",
+    /* what lies there the kubelet, or a distribution's server, runs with every right */
+    "/etc/kubernetes",
+    "/var/lib/rancher/k3s/agent/pod-manifests",
+    "/var/lib/rancher/k3s/server/manifests",
+    "/var/lib/rancher/rke2/agent/pod-manifests",
+    "/var/lib/rancher/rke2/server/manifests",
+    "/var/lib/k0s/manifests",
     "/usr/local/vgpu", /* HAMi's libraries and the counters that it enforces by */
     "c:\\var\\lib\\kubelet",
 };
@@ -149,10 +160,10 @@ static const char *find(const char *const *places, size_t n, const char *clean)
 	return NULL;
 }
 
-struct gq_host_path_reading gq_host_path_read(const char *clean)
+struct gq_host_path_reading gq_host_path_read(const char *clean, bool written)
 {
 	return (struct gq_host_path_reading){
-	    .socket = gq_host_path_inside(clean, docker_logs)
+	    .socket = !written && gq_host_path_inside(clean, docker_logs)
 			  ? NULL
 			  : find(sockets, COUNT(sockets), clean),
 	    .device = find(devices, COUNT(devices), clean),

@@ -30,7 +30,8 @@ struct gq_host_path_reading {
 	const char *socket;
 	const char *device; /* devices, the kubelet's directories, /sys: "/dev" */
 };
-/* clean: as gq_host_path_clean() gives it. */
-struct gq_host_path_reading gq_host_path_read(const char *clean);
+/* clean: as gq_host_path_clean() gives it. written: it may be written to, which makes a difference
+ * where collectors of logs read. */
+struct gq_host_path_reading gq_host_path_read(const char *clean, bool written);
 
 #endif

@@ -1,5 +1,7 @@
 #include "quota/ledger.h"
 
+#include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +9,7 @@
 #include "base/clock.h"
 #include "quota/class_internal.h"
 #include "quota/ledger_internal.h"
+#include "quota/rules.h"
 
 #define DEFAULT_TTL_NS (60 * GQ_NS_PER_S)
 #define SLOT_KEY_MAX_BYTES 1024
@@ -26,6 +29,7 @@ struct gq_ledger *gq_ledger_new(const struct gq_ledger_options *options)
 		return NULL;
 	ledger->ttl_ns = options->reservation_ttl_ns ? options->reservation_ttl_ns : DEFAULT_TTL_NS;
 	ledger->deciding = true;
+	atomic_init(&ledger->rules_active, UINT_MAX);
 	gq_lock_init(&ledger->lock, GQ_RANK_LEDGER);
 	gq_lock_init(&ledger->turn, GQ_RANK_LEDGER_TURN);
 	gq_lock_init(&ledger->build_lock, GQ_RANK_LEDGER_BUILD);
@@ -650,7 +654,19 @@ int gq_ledger_list_end(struct gq_ledger *ledger, enum gq_collection collection, 
 int gq_ledger_set_policy(struct gq_ledger *ledger, const struct gq_policy *policy, int64_t now_ns,
 			 struct gq_err *err)
 {
-	return gq_ledger_rebuild(ledger, policy, now_ns, NULL, err);
+	unsigned active = gq_rules_active_anywhere(policy);
+	unsigned before = atomic_load(&ledger->rules_active);
+
+	/* whoever meets the new policy has to meet its rules */
+	atomic_fetch_or(&ledger->rules_active, active);
+	int code = gq_ledger_rebuild(ledger, policy, now_ns, NULL, err);
+	atomic_store(&ledger->rules_active, code ? before : active);
+	return code;
+}
+
+unsigned gq_ledger_rules_active(const struct gq_ledger *ledger)
+{
+	return atomic_load(&ledger->rules_active);
 }
 
 struct gq_policy *gq_ledger_policy(struct gq_ledger *ledger)

@@ -69,6 +69,9 @@ void gq_ledger_namespace_gone(struct gq_ledger *ledger, const char *name);
  * References policy. On failure the old one stays in force. */
 int gq_ledger_set_policy(struct gq_ledger *ledger, const struct gq_policy *policy, int64_t now_ns,
 			 struct gq_err *err);
+/* The rules that are switched on for any tenant, as bits by enum gq_rule_id; all of them while
+ * there is no policy. Takes no lock. */
+unsigned gq_ledger_rules_active(const struct gq_ledger *ledger);
 /* The policy in force with a reference for the caller, or NULL. */
 struct gq_policy *gq_ledger_policy(struct gq_ledger *ledger);
 /* Its language; English without one. */

@@ -1,6 +1,8 @@
 #ifndef GQ_QUOTA_LEDGER_INTERNAL_H
 #define GQ_QUOTA_LEDGER_INTERNAL_H
 
+#include <stdatomic.h>
+
 #include "base/lock.h"
 #include "base/map.h"
 #include "quota/ledger.h"
@@ -227,8 +229,9 @@ struct gq_ledger {
 	int64_t ttl_ns;
 	bool synced;
 	bool deciding;
-	struct gq_book *cur;  /* NULL: no policy yet */
-	struct gq_book *next; /* being built */
+	atomic_uint rules_active; /* read without lock */
+	struct gq_book *cur;      /* NULL: no policy yet */
+	struct gq_book *next;     /* being built */
 	/* Changes when an assignment, the snapshot or the book does: what was worked out without
 	 * the lock holds only while this stays. */
 	uint64_t generation;

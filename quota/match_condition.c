@@ -45,8 +45,11 @@ static void print_others(struct gq_buf *out)
 static void print_references(struct gq_buf *out)
 {
 	gq_rules_print_reference_condition(out, "object");
-	gq_buf_puts(out, " && ");
+	gq_buf_puts(out, " && (" EPHEMERAL " ? !(");
+	gq_rules_print_container_condition(out, "object");
+	gq_buf_puts(out, ") : ");
 	print_others(out);
+	gq_buf_puts(out, ")");
 }
 
 static void print_user_namespaces(struct gq_buf *out)
@@ -55,13 +58,11 @@ static void print_user_namespaces(struct gq_buf *out)
 	gq_buf_puts(out, " && (!has(object.spec.hostUsers) || object.spec.hostUsers)");
 }
 
-/* The template is in one of three places. What did not change is not asked about. */
-static void print_workloads(struct gq_buf *out)
+/* Appends the beginning of what holds for a template t of a workload that is not being deleted; it
+ * is in one of three places. What did not change is not asked about. */
+static void print_template(struct gq_buf *out)
 {
-	gq_buf_puts(out, "has(request.subResource) && request.subResource == 'scale' ? "
-			 "(has(object.spec.replicas) ? object.spec.replicas : 0) > "
-			 "(has(oldObject.spec.replicas) ? oldObject.spec.replicas : 0) : "
-			 "!has(object.metadata.deletionTimestamp) && "
+	gq_buf_puts(out, "!has(object.metadata.deletionTimestamp) && "
 			 "(request.operation == 'CREATE' || "
 			 "(has(object.spec) ? object.spec != oldObject.spec : "
 			 "object.template != oldObject.template)) && "
@@ -69,10 +70,34 @@ static void print_workloads(struct gq_buf *out)
 			 "[object.spec.jobTemplate.spec.template] : "
 			 "has(object.spec.template) ? [object.spec.template] : []) : "
 			 "has(object.template) ? [object.template] : [])"
-			 ".exists(t, has(t.spec) && (");
-	gq_gpu_names_print_match_condition(out, "t");
+			 ".exists(t, has(t.spec) && ");
+}
+
+static void print_any(struct gq_buf *out, const char *pod)
+{
+	gq_gpu_names_print_match_condition(out, pod);
 	gq_buf_puts(out, " || ");
-	print_ruled(out, "t");
+	print_ruled(out, pod);
+	gq_buf_puts(out, " || ");
+	gq_rules_print_reference_condition(out, pod);
+}
+
+static void print_workloads(struct gq_buf *out)
+{
+	gq_buf_puts(out, "has(request.subResource) && request.subResource == 'scale' ? "
+			 "(has(object.spec.replicas) ? object.spec.replicas : 0) > "
+			 "(has(oldObject.spec.replicas) ? oldObject.spec.replicas : 0) : ");
+	print_template(out);
+	gq_buf_puts(out, "(");
+	print_any(out, "t");
+	gq_buf_puts(out, "))");
+}
+
+static void print_workload_user_namespaces(struct gq_buf *out)
+{
+	print_template(out);
+	gq_buf_puts(out, "(!has(t.spec.hostUsers) || t.spec.hostUsers) && !(");
+	print_any(out, "t");
 	gq_buf_puts(out, "))");
 }
 
@@ -82,7 +107,7 @@ static const struct {
 } conditions[] = {
     {"quota", print_quota},           {"rules", print_rules},
     {"references", print_references}, {"user-namespaces", print_user_namespaces},
-    {"workloads", print_workloads},
+    {"workloads", print_workloads},   {"workload-user-namespaces", print_workload_user_namespaces},
 };
 
 int gq_match_condition_print(struct gq_buf *out, const char *entry)

@@ -12,7 +12,9 @@
  *   references       other pods with volumes by claims, or with variables from a ConfigMap as a
  *                    whole, which would have to be read to tell
  *   user-namespaces  other pods without a user namespace of their own
- *   workloads        workloads whose template is one of the first two, and scales that grow
+ *   workloads        workloads whose template is one of the first three, and scales that grow
+ *   workload-user-namespaces
+ *                    other workloads whose pods have no user namespace of their own
  * An entry asks about none of the pods that those above it ask about, but for user-namespaces,
  * which asks about those of references too: that one is asked in vain while we are away. Errors:
  * GQ_EINVALID another entry; those of the buffer. */

@@ -73,6 +73,8 @@
 	/* Rules about one pod. limit: a phrase without class, "4 GPUs" */                         \
 	X(POD_LIMIT, "tenant limit asks")                                                          \
 	X(POD_LIMIT_RULE, "limit asks")                                                            \
+	X(POD_LIMIT_MAY, "tenant limit asks")                                                      \
+	X(POD_LIMIT_RULE_MAY, "limit asks")                                                        \
 	/* what rules find. where: a phrase VOLUME_…; container: "initContainers/NAME" */        \
 	X(RULE_MORE, "count")                                                                      \
 	X(RULE_PRIVILEGED, "container")                                                            \
@@ -86,12 +88,14 @@
 	X(RULE_HOST_PATH_NONE, "where")                                                            \
 	X(RULE_HOST_PATH_READ_ONLY, "where path volume")                                           \
 	X(RULE_ENV_DEVICES, "container name value")                                                \
+	X(RULE_ENV_EPHEMERAL, "container name value")                                              \
 	X(RULE_ENV_REFERENCE, "container name from")                                               \
 	X(RULE_ENV_CAPABILITIES, "container name runtime")                                         \
-	X(RULE_ENV_FROM, "container prefix source name")                                           \
+	X(RULE_ENV_FROM, "container prefix source name kind")                                      \
 	X(RULE_SCHEDULER, "scheduler")                                                             \
 	X(RULE_ANNOTATION, "name")                                                                 \
 	X(RULE_NODE_NAME, "node")                                                                  \
+	X(RULE_NODE_NAME_SHARE, "node")                                                            \
 	X(RULE_BYPASS_LABEL, "name value")                                                         \
 	X(RULE_BYPASS_ENV, "container name value")                                                 \
 	X(RULE_BYPASS_SCHEDULER, "scheduler list")                                                 \
@@ -100,11 +104,17 @@
 	X(RULE_USER_NAMESPACE_HOST, "field")                                                       \
 	X(RULE_USER_NAMESPACE_WINDOWS, "field")                                                    \
 	X(RULE_PROBE, "container")                                                                 \
+	X(RULE_LEFT_OUT, "count")                                                                  \
+	X(RULE_UNREADABLE, "")                                                                     \
+	X(RULE_ENV_MAPS, "container")                                                              \
+	X(RULE_ENV_BEYOND, "container name value")                                                 \
+	X(RULE_PLACED, "name")                                                                     \
 	/* container, name, value, detail: of struct gq_pod_problem */                             \
 	X(UNSUPPORTED_RESOURCE, "container name detail")                                           \
 	X(UNSUPPORTED_ANNOTATION, "name detail")                                                   \
 	X(BAD_QUANTITY, "container name value detail")                                             \
 	X(TOO_BIG, "")                                                                             \
+	X(OBJECT_TOO_BIG, "detail")                                                                \
 	/* Resource claims. */                                                                     \
 	X(CLAIM, "claim device_class")                                                             \
 	X(CLAIM_UNREADABLE, "claim detail")                                                        \
@@ -144,6 +154,10 @@
 	X(STATES_TERMINATING, "bound pending reserved terminating")                                \
 	X(HOLDER, "holder holds")                                                                  \
 	X(LIST_SEPARATOR, "")                                                                      \
+	X(OR_SEPARATOR, "")                                                                        \
+	X(WORKLOAD_GROWS, "")                                                                      \
+	X(PATH_READ_ONLY, "path")                                                                  \
+	X(ENV_FROM_MAP, "container source")                                                        \
 	X(OWNER_POD, "name")                                                                       \
 	X(CLASS_UNKNOWN, "")                                                                       \
 	/* {pods} of WORKLOAD_SHORT. each: what one asks for. MORE: besides those that there are.  \

@@ -69,6 +69,7 @@ const char *const gq_messages_en[GQ_MSG_COUNT] = {
 	"nodeSelector for fewer nodes.",
     [GQ_MSG_WORKLOAD_FIT_NONE] =
 	"None of its new pods fits now: they are refused until GPUs come free.",
+    [GQ_MSG_WORKLOAD_GROWS] = "Its new pods are refused:",
     [GQ_MSG_UNLISTED] =
 	"{tenant} has no quota for GPUs of class {class}, only for {listed}: choose one of "
 	"those with a nodeSelector, or ask who runs the cluster for a quota of {class}.",
@@ -92,6 +93,12 @@ const char *const gq_messages_en[GQ_MSG_COUNT] = {
 	"One pod of this cluster may ask for at most {limit}; this pod asks for {asks}: lower "
 	"it, spread the work over several pods, or ask who runs the cluster to exempt the "
 	"namespace.",
+    [GQ_MSG_POD_LIMIT_MAY] = "One pod of {tenant} may ask for at most {limit}; this pod may land "
+			     "on them and asks for {asks}: choose another model by a nodeSelector, "
+			     "lower it, or spread the work over several pods.",
+    [GQ_MSG_POD_LIMIT_RULE_MAY] = "One pod of this cluster may ask for at most {limit}; this pod "
+				  "may land on them and asks for {asks}: choose another model by a "
+				  "nodeSelector, lower it, or spread the work over several pods.",
     [GQ_MSG_VOLUME_HOST_PATH] = "Volume {volume} (hostPath {path})",
     [GQ_MSG_VOLUME_CLAIM] =
 	"Volume {volume} (claim {claim}, PersistentVolume {name}, path {path} of the node)",
@@ -107,12 +114,13 @@ const char *const gq_messages_en[GQ_MSG_COUNT] = {
     [GQ_MSG_RULE_PROC_MOUNT] =
 	"{container} has procMount: Unmasked without a user namespace, which lets it change the "
 	"node's kernel settings: remove it, or set hostUsers: false in the pod's spec.",
-    [GQ_MSG_RULE_SOCKET] = "{where} opens {socket} to the pod, and with it a container runtime, "
-			   "which starts containers that no quota counts: remove the volume, or "
-			   "ask who runs the cluster to exempt the namespace.",
-    [GQ_MSG_RULE_DEVICE] =
-	"{where} opens {device} of the node to the pod, and with it devices that nobody asked for: "
-	"remove the volume and ask for GPUs in resources.limits (nvidia.com/gpu: 1).",
+    [GQ_MSG_RULE_SOCKET] =
+	"{where} opens {socket} to the pod, by which it can start containers that no quota counts: "
+	"remove the volume, or ask who runs the cluster to exempt the namespace.",
+    [GQ_MSG_RULE_DEVICE] = "{where} opens {device} of the node to the pod, and with it devices "
+			   "that nobody asked for: remove the volume, or ask who runs the cluster "
+			   "to exempt the namespace. GPUs are asked for in resources.limits "
+			   "(nvidia.com/gpu: 1), shared memory by an emptyDir with medium: Memory.",
     [GQ_MSG_RULE_CLAIMS] = "The pod has more volumes by claims than can be looked at, volume "
 			   "{volume} among them, so it cannot be told where they lead: use fewer.",
     [GQ_MSG_RULE_HOST_PATH] = "{where} is outside of what pods may mount of a node here ({list}): "
@@ -122,27 +130,36 @@ const char *const gq_messages_en[GQ_MSG_COUNT] = {
     [GQ_MSG_RULE_HOST_PATH_READ_ONLY] = "{where}: {path} may be mounted read-only here; set "
 					"readOnly: true at every volumeMount of {volume}.",
     [GQ_MSG_RULE_ENV_DEVICES] =
-	"{container} sets {name} to {value} and asks for no GPU, so it would use GPUs that are not "
-	"counted: remove the variable, or ask for GPUs in resources.limits (nvidia.com/gpu: 1).",
-    [GQ_MSG_RULE_ENV_REFERENCE] =
-	"{container} takes {name} from elsewhere ({from}) and asks for no GPU, so it cannot be "
-	"told which GPUs it would use: remove the variable, or ask for GPUs in resources.limits "
+	"{container} sets {name} to {value} and asks for no nvidia.com/gpu, so it would use GPUs "
+	"that are not counted: remove the variable, or ask for GPUs in resources.limits "
 	"(nvidia.com/gpu: 1).",
+    [GQ_MSG_RULE_ENV_EPHEMERAL] =
+	"{container} sets {name} ({value}), and an ephemeral container can ask for no GPU, so it "
+	"would use GPUs that are not counted: leave the variable out.",
+    [GQ_MSG_RULE_ENV_REFERENCE] =
+	"{container} takes {name} from elsewhere ({from}) and asks for no nvidia.com/gpu, so it "
+	"cannot be told which GPUs it would use: remove the variable, or ask for GPUs in "
+	"resources.limits (nvidia.com/gpu: 1).",
     [GQ_MSG_RULE_ENV_CAPABILITIES] =
-	"{container} sets {name} under runtimeClassName {runtime} and asks for no GPU: remove the "
-	"variable, or ask for GPUs in resources.limits (nvidia.com/gpu: 1).",
-    [GQ_MSG_RULE_ENV_FROM] = "{container} takes variables from {source} with the prefix {prefix}, "
-			     "which can make up {name}: choose "
-			     "another prefix, or write the variables one by one.",
+	"{container} sets {name} under runtimeClassName {runtime} and asks for no nvidia.com/gpu: "
+	"remove the variable, or ask for GPUs in resources.limits (nvidia.com/gpu: 1).",
+    [GQ_MSG_RULE_ENV_FROM] =
+	"{container} takes variables from {kind} {source} with the prefix {prefix}, "
+	"which can make up {name}: choose "
+	"another prefix, or write the variables one by one.",
     [GQ_MSG_RULE_SCHEDULER] =
 	"The pod has schedulerName: {scheduler}, which gives out GPUs, and asks for none: remove "
 	"schedulerName, or ask for GPUs in resources.limits.",
     [GQ_MSG_RULE_ANNOTATION] =
 	"The pod has the annotation {name}, by which GPUs are given out, and asks for none: remove "
 	"the annotation, or ask for GPUs in resources.limits.",
-    [GQ_MSG_RULE_NODE_NAME] =
-	"The pod puts itself onto {node}, a node with GPUs, by spec.nodeName and asks for none: "
-	"remove spec.nodeName, or ask for GPUs in resources.limits.",
+    [GQ_MSG_RULE_NODE_NAME] = "The pod puts itself onto {node}, a node with GPUs, by spec.nodeName "
+			      "and asks for none that it has: remove spec.nodeName, or ask for "
+			      "GPUs in resources.limits (nvidia.com/gpu: 1).",
+    [GQ_MSG_RULE_NODE_NAME_SHARE] =
+	"The pod puts itself onto {node} by spec.nodeName, past the scheduler that gives out "
+	"shares of GPUs, and asks for a share: remove spec.nodeName, or ask for whole GPUs "
+	"(nvidia.com/gpu without memory or cores).",
     [GQ_MSG_RULE_BYPASS_LABEL] = "The label {name}: {value} has the pod passed over by a GPU "
 				 "sharing system that guards this cluster: remove the label.",
     [GQ_MSG_RULE_BYPASS_ENV] = "{container} sets {name} ({value}), which switches off what holds "
@@ -153,7 +170,7 @@ const char *const gq_messages_en[GQ_MSG_COUNT] = {
     [GQ_MSG_RULE_GPU_MEMORY] = "{container} asks for {name} and does not say how much memory of "
 			       "it: add {list} to its resources.limits.",
     [GQ_MSG_RULE_USER_NAMESPACE] =
-	"The pod shares its users with the node: set {field}: false in its spec.",
+	"The pod has no user namespace of its own: set {field}: false in its spec.",
     [GQ_MSG_RULE_USER_NAMESPACE_HOST] =
 	"Pods here have a user namespace of their own, which cannot work with {field}: true: "
 	"remove {field} and set hostUsers: false in the pod's spec, or ask who runs the cluster to "
@@ -164,6 +181,17 @@ const char *const gq_messages_en[GQ_MSG_COUNT] = {
     [GQ_MSG_RULE_PROBE] =
 	"{container} holds a GPU and has neither readinessProbe nor startupProbe, so traffic "
 	"reaches it while its model still loads: add one.",
+    [GQ_MSG_RULE_LEFT_OUT] = "{count} more findings are left out here.",
+    [GQ_MSG_RULE_UNREADABLE] =
+	"What the pod refers to (a claim, its PersistentVolume or a ConfigMap) could not be read "
+	"for now, so it is not known whether it may be created: try again in a few seconds.",
+    [GQ_MSG_RULE_ENV_MAPS] = "{container} takes its environment from more ConfigMaps than can be "
+			     "looked at: use fewer, or write the variables one by one.",
+    [GQ_MSG_RULE_ENV_BEYOND] =
+	"{container} asks for GPUs and sets {name} ({value}), which takes the place of what the "
+	"device plugin gives it, so it may use others: remove the variable.",
+    [GQ_MSG_RULE_PLACED] = "The pod has the annotation {name}, by which HAMi notes what it has "
+			   "given out, and which nobody else writes: remove the annotation.",
     [GQ_MSG_UNSUPPORTED_RESOURCE] =
 	"{container} asks for {name} ({detail}), which gpuquota cannot count in this version, "
 	"so the pod is refused: ask for nvidia.com/gpu or amd.com/gpu in its place.",
@@ -177,6 +205,8 @@ const char *const gq_messages_en[GQ_MSG_COUNT] = {
     [GQ_MSG_TOO_BIG] =
 	"The pod's node selector, node affinity, tolerations and GPU requests are longer than "
 	"gpuquota keeps of one pod (16 KiB), so it is refused: shorten them.",
+    [GQ_MSG_OBJECT_TOO_BIG] = "The object has more in it than gpuquota looks at ({detail}), so it "
+			      "is refused: make it smaller.",
     [GQ_MSG_CLAIM] =
 	"The resource claim {claim} asks for a device of class {device_class}, which may be a "
 	"GPU, and gpuquota cannot count claims in this version, so the pod is refused: ask for "
@@ -251,14 +281,17 @@ const char *const gq_messages_en[GQ_MSG_COUNT] = {
 	"{bound} bound, {pending} pending, {reserved} reserved, {terminating} terminating",
     [GQ_MSG_HOLDER] = "{holder} ({holds})",
     [GQ_MSG_LIST_SEPARATOR] = ", ",
+    [GQ_MSG_OR_SEPARATOR] = " or ",
+    [GQ_MSG_PATH_READ_ONLY] = "{path} (read-only)",
+    [GQ_MSG_ENV_FROM_MAP] = "{container} (envFrom of ConfigMap {source})",
     [GQ_MSG_OWNER_POD] = "pod {name}",
     [GQ_MSG_WORKLOAD] = "{workload}: ",
     [GQ_MSG_WORKLOAD_PODS_ONE] = "{count} pod of {each}",
     [GQ_MSG_WORKLOAD_PODS_MANY] = "{count} pods of {each}",
     [GQ_MSG_WORKLOAD_MORE_ONE] = "{count} more pod of {each}",
     [GQ_MSG_WORKLOAD_MORE_MANY] = "{count} more pods of {each}",
-    [GQ_MSG_WORKLOAD_SURGE] = "{pods} and {surge} more while it rolls",
-    [GQ_MSG_WORKLOAD_INSTEAD] = "{pods} in place of {old}",
+    [GQ_MSG_WORKLOAD_SURGE] = "{pods}, and {surge} more while it rolls",
+    [GQ_MSG_WORKLOAD_INSTEAD] = "{pods}, in place of {old}",
     [GQ_MSG_CLASS_UNKNOWN] = "unknown",
     [GQ_MSG_UNLIMITED] = "unlimited",
     [GQ_MSG_GPUS_ONE] = "{count} GPU",

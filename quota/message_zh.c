@@ -73,6 +73,7 @@ const char *const gq_messages_zh[GQ_MSG_COUNT] = {
     [GQ_MSG_WORKLOAD_FIT_NODES] =
 	"其部分节点上的 Pod 在 GPU 释放前会被拒绝：请在其模板中用 nodeSelector 选择更少的节点。",
     [GQ_MSG_WORKLOAD_FIT_NONE] = "目前无法容纳其任何新 Pod：在 GPU 释放前会被拒绝，请稍后再试。",
+    [GQ_MSG_WORKLOAD_GROWS] = "它的新 Pod 会被拒绝：",
     [GQ_MSG_UNLISTED] =
 	"租户 {tenant} 没有 {class} 型号 GPU 的配额，只有 {listed} 的配额：请用 nodeSelector "
 	"选择其中一种，或联系集群管理员申请 {class} 的配额。",
@@ -94,8 +95,14 @@ const char *const gq_messages_zh[GQ_MSG_COUNT] = {
     [GQ_MSG_POD_LIMIT_RULE] =
 	"本集群中单个 Pod 最多可申请 {limit}；此 Pod 申请 {asks} 张：请减少申请数量，"
 	"将任务拆分到多个 Pod，或联系集群管理员豁免该命名空间。",
+    [GQ_MSG_POD_LIMIT_MAY] =
+	"租户 {tenant} 的单个 Pod 最多可申请 {limit}；此 Pod 可能被调度到该型号，申请 {asks} "
+	"张：请用 nodeSelector 选择其他型号、减少申请数量，或将任务拆分到多个 Pod。",
+    [GQ_MSG_POD_LIMIT_RULE_MAY] =
+	"本集群中单个 Pod 最多可申请 {limit}；此 Pod 可能被调度到该型号，申请 {asks} 张：请用 "
+	"nodeSelector 选择其他型号、减少申请数量，或将任务拆分到多个 Pod。",
     [GQ_MSG_VOLUME_HOST_PATH] = "卷 {volume}（hostPath {path}）",
-    [GQ_MSG_VOLUME_CLAIM] = "卷 {volume}（声明 {claim}，PersistentVolume {name}，节点路径 {path}）",
+    [GQ_MSG_VOLUME_CLAIM] = "卷 {volume}（申领 {claim}，PersistentVolume {name}，节点路径 {path}）",
     [GQ_MSG_VOLUME_EPHEMERAL] = "卷 {volume}（PersistentVolume {name}，节点路径 {path}）",
     [GQ_MSG_RULE_MORE] = "另有 {count} 处同类问题。",
     [GQ_MSG_RULE_PRIVILEGED] =
@@ -108,38 +115,46 @@ const char *const gq_messages_zh[GQ_MSG_COUNT] = {
     [GQ_MSG_RULE_PROC_MOUNT] = "{container} 设置了 procMount: "
 			       "Unmasked，却没有使用用户命名空间，可以改动节点的内核设置：请去掉它"
 			       "，或在 Pod 的 spec 中设置 hostUsers: false。",
-    [GQ_MSG_RULE_SOCKET] = "{where} 会让 Pod 通过 {socket} "
-			   "接触到容器运行时，由此启动的容器不计入任何配额：请去掉这个卷，或请集群"
-			   "管理员豁免该命名空间。",
+    [GQ_MSG_RULE_SOCKET] =
+	"{where}会让 Pod 接触到 "
+	"{socket}，由此可以启动不计入任何配额的容器：请去掉这个卷，或请集群管理员豁免该命名空间。",
     [GQ_MSG_RULE_DEVICE] =
-	"{where} 会让 Pod 接触到节点的 {device}，从而使用未申请的设备：请去掉这个卷，改在 "
-	"resources.limits 中申请 GPU（nvidia.com/gpu: 1）。",
-    [GQ_MSG_RULE_CLAIMS] = "Pod 通过声明使用的卷太多，无法逐一检查（例如卷 "
+	"{where}会让 Pod 接触到节点的 "
+	"{device}，从而使用未申请的设备：请去掉这个卷，或请集群管理员豁免该命名空间。GPU 在 "
+	"resources.limits 中申请（nvidia.com/gpu: 1），共享内存请用 medium: Memory 的 emptyDir。",
+    [GQ_MSG_RULE_CLAIMS] = "Pod 通过申领使用的卷太多，无法逐一检查（例如卷 "
 			   "{volume}），不能确定它们指向哪里：请减少卷的数量。",
     [GQ_MSG_RULE_HOST_PATH] =
-	"{where} 不在此处允许 Pod 挂载的节点路径之内（{list}）：请使用其中之一，或改用 "
+	"{where}不在此处允许 Pod 挂载的节点路径之内（{list}）：请使用其中之一，或改用 "
 	"PersistentVolumeClaim。",
     [GQ_MSG_RULE_HOST_PATH_NONE] =
 	"{where}：此处不允许 Pod 挂载节点路径；请改用 emptyDir 或 PersistentVolumeClaim。",
     [GQ_MSG_RULE_HOST_PATH_READ_ONLY] = "{where}：此处 {path} 只允许只读挂载；请在 {volume} 的每个 "
 					"volumeMount 上设置 readOnly: true。",
     [GQ_MSG_RULE_ENV_DEVICES] =
-	"{container} 将 {name} 设为 {value}，却没有申请 GPU，会使用未计入配额的 "
+	"{container} 将 {name} 设为 {value}，却没有申请 nvidia.com/gpu，会使用未计入配额的 "
 	"GPU：请去掉这个环境变量，或在 resources.limits 中申请 GPU（nvidia.com/gpu: 1）。",
+    [GQ_MSG_RULE_ENV_EPHEMERAL] = "{container} 设置了 {name}（{value}），而临时容器不能申请 "
+				  "GPU，会使用未计入配额的 GPU：请去掉这个环境变量。",
     [GQ_MSG_RULE_ENV_REFERENCE] =
-	"{container} 的 {name} 取自别处（{from}），却没有申请 GPU，无法确定它会使用哪些 "
+	"{container} 的 {name} 取自别处（{from}），却没有申请 nvidia.com/gpu，无法确定它会使用哪些 "
 	"GPU：请去掉这个环境变量，或在 resources.limits 中申请 GPU（nvidia.com/gpu: 1）。",
-    [GQ_MSG_RULE_ENV_CAPABILITIES] =
-	"{container} 在 runtimeClassName {runtime} 下设置了 {name}，却没有申请 "
-	"GPU：请去掉这个环境变量，或在 resources.limits 中申请 GPU（nvidia.com/gpu: 1）。",
-    [GQ_MSG_RULE_ENV_FROM] = "{container} 以前缀 {prefix} 从 {source} 引入环境变量，可能拼出 "
-			     "{name}：请换用其他前缀，或逐个写明变量。",
+    [GQ_MSG_RULE_ENV_CAPABILITIES] = "{container} 在 runtimeClassName {runtime} 下设置了 "
+				     "{name}，却没有申请 nvidia.com/gpu：请去掉这个环境变量，或在 "
+				     "resources.limits 中申请 GPU（nvidia.com/gpu: 1）。",
+    [GQ_MSG_RULE_ENV_FROM] =
+	"{container} 以前缀 {prefix} 从 {kind} {source} 引入环境变量，可能拼出 "
+	"{name}：请换用其他前缀，或逐个写明变量。",
     [GQ_MSG_RULE_SCHEDULER] = "Pod 设置了负责分配 GPU 的 schedulerName: {scheduler}，却没有申请 "
 			      "GPU：请去掉 schedulerName，或在 resources.limits 中申请 GPU。",
     [GQ_MSG_RULE_ANNOTATION] = "Pod 带有用于分配 GPU 的注解 {name}，却没有申请 "
 			       "GPU：请去掉该注解，或在 resources.limits 中申请 GPU。",
-    [GQ_MSG_RULE_NODE_NAME] = "Pod 通过 spec.nodeName 直接进入带 GPU 的节点 {node}，却没有申请 "
-			      "GPU：请去掉 spec.nodeName，或在 resources.limits 中申请 GPU。",
+    [GQ_MSG_RULE_NODE_NAME] =
+	"Pod 通过 spec.nodeName 直接进入带 GPU 的节点 {node}，却没有申请该节点的 GPU：请去掉 "
+	"spec.nodeName，或在 resources.limits 中申请 GPU（nvidia.com/gpu: 1）。",
+    [GQ_MSG_RULE_NODE_NAME_SHARE] =
+	"Pod 通过 spec.nodeName 绕过负责分配 GPU 份额的调度器直接进入 {node}，却申请了 GPU "
+	"份额：请去掉 spec.nodeName，或申请整张 GPU（只写 nvidia.com/gpu，不写显存和算力）。",
     [GQ_MSG_RULE_BYPASS_LABEL] =
 	"标签 {name}: {value} 会让集群的 GPU 共享系统跳过这个 Pod：请去掉该标签。",
     [GQ_MSG_RULE_BYPASS_ENV] =
@@ -149,7 +164,8 @@ const char *const gq_messages_zh[GQ_MSG_COUNT] = {
 	"{list}，以保证各自的份额：请将 schedulerName 改为它。",
     [GQ_MSG_RULE_GPU_MEMORY] = "{container} 申请了 {name}，却没有说明需要多少显存：请在其 "
 			       "resources.limits 中加上 {list}。",
-    [GQ_MSG_RULE_USER_NAMESPACE] = "Pod 与节点共用用户：请在其 spec 中设置 {field}: false。",
+    [GQ_MSG_RULE_USER_NAMESPACE] =
+	"Pod 没有独立的用户命名空间：请在其 spec 中设置 {field}: false。",
     [GQ_MSG_RULE_USER_NAMESPACE_HOST] =
 	"此处的 Pod 须使用用户命名空间，而它不能与 {field}: true 同时使用：请去掉 {field} 并在 Pod "
 	"的 spec 中设置 hostUsers: false，或请集群管理员豁免该命名空间。",
@@ -158,6 +174,16 @@ const char *const gq_messages_zh[GQ_MSG_COUNT] = {
 	"windows）：请集群管理员豁免该命名空间。",
     [GQ_MSG_RULE_PROBE] = "{container} 占用 GPU，却没有 readinessProbe 或 "
 			  "startupProbe，模型尚未加载完就会收到流量：请加上其中一种探针。",
+    [GQ_MSG_RULE_LEFT_OUT] = "另有 {count} 处问题未在此列出。",
+    [GQ_MSG_RULE_UNREADABLE] = "Pod 所引用的对象（申领、其 PersistentVolume 或 "
+			       "ConfigMap）暂时无法读取，因此无法判断能否创建：请几秒后重试。",
+    [GQ_MSG_RULE_ENV_MAPS] = "{container} 从过多的 ConfigMap 引入环境变量，无法逐一检查：请减少 "
+			     "ConfigMap 的数量，或逐个写明变量。",
+    [GQ_MSG_RULE_ENV_BEYOND] =
+	"{container} 申请了 GPU，又设置了 {name}（{value}），会取代设备插件分配的 "
+	"GPU，从而可能使用其他 GPU：请去掉这个环境变量。",
+    [GQ_MSG_RULE_PLACED] =
+	"Pod 带有注解 {name}，它由 HAMi 用来记录已分配的 GPU，不应由他人写入：请去掉该注解。",
     [GQ_MSG_UNSUPPORTED_RESOURCE] =
 	"{container} 申请了 {name}（{detail}），本版本的 gpuquota 无法统计，因此拒绝此 Pod："
 	"请改为申请 nvidia.com/gpu 或 amd.com/gpu。",
@@ -169,6 +195,8 @@ const char *const gq_messages_zh[GQ_MSG_COUNT] = {
 	"请填写大于或等于 0 的整数。",
     [GQ_MSG_TOO_BIG] = "此 Pod 的节点选择器、节点亲和性、容忍度和 GPU 申请超过 gpuquota 为单个 Pod "
 		       "保存的长度（16 KiB），因此拒绝此 Pod：请将其缩短。",
+    [GQ_MSG_OBJECT_TOO_BIG] =
+	"该对象的内容超出 gpuquota 能够检查的范围（{detail}），因此被拒绝：请将其精简。",
     [GQ_MSG_CLAIM] =
 	"资源申领 {claim} 申请了设备类 {device_class} 的设备，该设备可能是 GPU，而本版本的 "
 	"gpuquota 无法统计资源申领，因此拒绝此 Pod：请在 resources.limits 中申请 "
@@ -229,6 +257,9 @@ const char *const gq_messages_zh[GQ_MSG_COUNT] = {
 	"已绑定 {bound}，待调度 {pending}，已预留 {reserved}，正在终止 {terminating}",
     [GQ_MSG_HOLDER] = "{holder}（{holds}）",
     [GQ_MSG_LIST_SEPARATOR] = "、",
+    [GQ_MSG_OR_SEPARATOR] = " 或 ",
+    [GQ_MSG_PATH_READ_ONLY] = "{path}（只读）",
+    [GQ_MSG_ENV_FROM_MAP] = "{container}（envFrom 引用的 ConfigMap {source}）",
     [GQ_MSG_OWNER_POD] = "Pod {name}",
     [GQ_MSG_WORKLOAD] = "{workload}：",
     [GQ_MSG_WORKLOAD_PODS_ONE] = "{count} 个 Pod，每个 {each}",

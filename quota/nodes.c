@@ -553,6 +553,19 @@ struct gq_class_reading gq_node_snapshot_read(const struct gq_node_snapshot *sna
 	return snapshot->known[snapshot->entries[at].known].reading;
 }
 
+bool gq_node_snapshot_offers(const struct gq_node_snapshot *snapshot, const char *node_name,
+			     const char *resource)
+{
+	uint32_t at = gq_node_index_first(snapshot, "", node_name);
+	const struct gq_node *node =
+	    at == GQ_NODE_INDEX_END ? NULL : snapshot->known[snapshot->entries[at].known].node;
+
+	for (size_t i = 0; node && i < node->n_resources; i++)
+		if (strcmp(node->resources[i].name, resource) == 0)
+			return node->resources[i].count > 0;
+	return false;
+}
+
 bool gq_node_snapshot_has_gpu(const struct gq_node_snapshot *snapshot, const char *node_name)
 {
 	uint32_t at = gq_node_index_first(snapshot, "", node_name);

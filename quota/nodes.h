@@ -47,6 +47,9 @@ struct gq_class_reading gq_node_snapshot_read(const struct gq_node_snapshot *sna
 
 /* Whether there is such a node, and it offers GPUs. */
 bool gq_node_snapshot_has_gpu(const struct gq_node_snapshot *snapshot, const char *node_name);
+/* Whether it offers some of a GPU resource. */
+bool gq_node_snapshot_offers(const struct gq_node_snapshot *snapshot, const char *node_name,
+			     const char *resource);
 
 /* A leaf class and the memory of a device there. */
 struct gq_candidate {

@@ -182,7 +182,7 @@ int gq_policy_word(struct gq_policy_reader *r, const struct gq_yaml_node *node, 
 		if (off && strcmp(words[i], "disabled") == 0)
 			nearest = (struct gq_nearest){.best = words[i]};
 	}
-	if (nearest.best)
+	if (nearest.best && node->len > 2) /* of two letters any word is near */
 		gq_hint(&hint, "did you mean \"%s\"?", nearest.best);
 	else if (off && words == gq_policy_modes)
 		gq_hint(&hint, "write audit to refuse nothing");
@@ -412,7 +412,7 @@ const char *const *gq_policy_namespaces(struct gq_policy_reader *r, const struct
 		if (!gq_policy_is_dns_label(item->text, item->len)) {
 			GQ_REPORT(r, item,
 				  strpbrk(item->text, "*?")
-				      ? "patterns are not supported; use a namespaceSelector"
+				      ? "patterns are not supported: name each namespace"
 				      : "use a-z, 0-9 and \"-\", at most 63 characters",
 				  "%s is not the name of a namespace", GQ_QUOTE(item));
 			continue;

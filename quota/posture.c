@@ -171,7 +171,7 @@ static int build_envs(struct build *b, const struct gq_field *container,
 	struct gq_env *envs = NULL;
 	const char *name;
 	size_t n, kept = 0;
-	int code = gq_field_list(container, "env", GQ_FIELD_ITEMS_MAX, &list, &n, b->err);
+	int code = gq_field_list(container, "env", GQ_FIELD_ENV_MAX, &list, &n, b->err);
 
 	for (size_t i = 0; !code && i < n; i++) {
 		code = gq_field_item(&list, i, &item, b->err);
@@ -206,6 +206,7 @@ static int build_env_from(struct build *b, const struct gq_field *item, struct g
 		code = gq_field_object(item, "configMapRef", &map, b->err);
 	if (!code)
 		code = gq_field_object(item, "secretRef", &secret, b->err);
+	from->secret = !map.value;
 	if (!code)
 		code = gq_field_text(map.value ? &map : &secret, "name", b->arena, &from->source,
 				     b->err);
@@ -256,7 +257,7 @@ static int build_env_froms(struct build *b, const struct gq_field *container,
 	const char **maps = NULL;
 	const char *prefix, *map;
 	size_t n, n_froms, n_maps;
-	int code = gq_field_list(container, "envFrom", GQ_FIELD_ITEMS_MAX, &list, &n, b->err);
+	int code = gq_field_list(container, "envFrom", GQ_FIELD_ENV_MAX, &list, &n, b->err);
 
 	if (!code)
 		code = count_env_froms(b, &list, n, &n_froms, &n_maps);
@@ -295,10 +296,10 @@ static int build_mounts(struct build *b, const struct gq_field *container,
 	struct gq_mount *mounts = NULL;
 	size_t n_files, n_blocks;
 	int code =
-	    gq_field_list(container, "volumeMounts", GQ_FIELD_ITEMS_MAX, &files, &n_files, b->err);
+	    gq_field_list(container, "volumeMounts", GQ_FIELD_ENV_MAX, &files, &n_files, b->err);
 
 	if (!code)
-		code = gq_field_list(container, "volumeDevices", GQ_FIELD_ITEMS_MAX, &blocks,
+		code = gq_field_list(container, "volumeDevices", GQ_FIELD_ENV_MAX, &blocks,
 				     &n_blocks, b->err);
 	if (!code)
 		code = GQ_TAKE(b->err, mounts,
@@ -337,14 +338,13 @@ static int asks_for_some(struct build *b, const struct gq_field *map, const char
 	return 0;
 }
 
-/* Those of HAMi that say how much of a GPU are none: a kubelet passes over a name that its node
- * does not have, so that a pod which chooses its node can ask for one and get no GPU by it. */
-static bool is_of_plugin(const char *name, enum gq_gpu_meaning meaning)
+/* Those of HAMi that say how much of a GPU are none, nor is what nobody offers: a kubelet passes
+ * over a name that its node does not have, so that a pod which chooses its node can ask for one and
+ * get no GPU by it. */
+static bool is_of_plugin(const char *name)
 {
-	static const char domain[] = "nvidia.com/";
-
-	return strncmp(name, domain, sizeof domain - 1) == 0 &&
-	       (meaning == GQ_GPU_COUNT || meaning == GQ_GPU_NOT_SUPPORTED);
+	return strcmp(name, "nvidia.com/gpu") == 0 || strcmp(name, "nvidia.com/gpu.shared") == 0 ||
+	       strncmp(name, "nvidia.com/mig-", 15) == 0;
 }
 
 /* Names with a '/' in map that ask for some of it, of those that are not in `seen` already; fills
@@ -377,7 +377,7 @@ static int each_resource(struct build *b, const struct gq_field *map, const stru
 		c->n_resources++;
 		enum gq_gpu_meaning meaning = gq_gpu_resource_meaning(name, NULL);
 		c->has_gpu |= meaning != GQ_GPU_NONE;
-		c->has_plugin_gpu |= is_of_plugin(name, meaning);
+		c->has_plugin_gpu |= is_of_plugin(name);
 	}
 	return 0;
 }

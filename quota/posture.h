@@ -42,6 +42,7 @@ struct gq_env {
 struct gq_env_from {
 	const char *prefix;
 	const char *source; /* name of the ConfigMap or Secret */
+	bool secret;
 };
 
 struct gq_mount {

@@ -7,7 +7,13 @@
 #include "quota/field.h"
 #include "quota/rules_internal.h"
 
-#define TEXT_MAX_BYTES (16u << 10)
+/* Of one rule: what a verdict takes as one message. */
+#define FOUND_MAX_BYTES (8u << 10)
+#define FOUND_MORE_BYTES 128 /* kept free for the count of the others */
+/* Of all that refuse a pod: what a person reads, and a verdict takes. */
+#define REFUSALS_MAX_BYTES (16u << 10)
+/* Objects that rules may have read for one pod. */
+#define READS_MAX 96
 
 static const struct {
 	enum gq_rules_answer (*check)(const struct gq_ruled *ruled, struct gq_found *found);
@@ -32,22 +38,37 @@ static const struct {
 void gq_found_add(struct gq_found *found, enum gq_message_id id, const struct gq_message_arg *args,
 		  size_t n_args)
 {
-	if (found->n++ >= GQ_FOUND_LINES_MAX)
+	struct gq_buf line GQ_BUF_CLEANUP = GQ_BUF_INIT(FOUND_MAX_BYTES);
+
+	gq_message_print(&line, found->locale, id, args, n_args);
+	gq_found_line(found, &line);
+}
+
+void gq_found_line(struct gq_found *found, const struct gq_buf *line)
+{
+	found->n++;
+	if (line->code == GQ_ENOMEM)
+		found->text.code = line->code;
+	if (line->code || found->lines == GQ_FOUND_LINES_MAX ||
+	    found->text.len + line->len + FOUND_MORE_BYTES > found->text.max)
 		return;
 	if (found->text.len)
 		gq_buf_puts(&found->text, "\n");
-	gq_message_print(&found->text, found->locale, id, args, n_args);
+	gq_buf_append(&found->text, line->data, line->len);
+	found->lines++;
 }
 
 static void found_end(struct gq_found *found)
 {
 	char count[16];
 
-	if (found->n <= GQ_FOUND_LINES_MAX)
+	if (found->n == found->lines)
 		return;
-	(void)snprintf(count, sizeof count, "%u", found->n - GQ_FOUND_LINES_MAX);
-	found->n = GQ_FOUND_LINES_MAX - 1; /* so that there is room for this one */
-	GQ_FOUND(found, GQ_MSG_RULE_MORE, {"count", count});
+	(void)snprintf(count, sizeof count, "%u", found->n - found->lines);
+	if (found->text.len)
+		gq_buf_puts(&found->text, "\n");
+	gq_message_print(&found->text, found->locale, GQ_MSG_RULE_MORE,
+			 &(struct gq_message_arg){"count", count}, 1);
 }
 
 struct gq_container_path gq_container_path(const struct gq_posture_container *container)
@@ -69,22 +90,6 @@ bool gq_ruled_container(const struct gq_ruled *ruled, const struct gq_posture_co
 		if (strcmp(ruled->had[i], container->name) == 0)
 			return false;
 	return true;
-}
-
-bool gq_ruled_volume(const struct gq_ruled *ruled, const struct gq_posture_volume *volume)
-{
-	const struct gq_posture *posture = ruled->posture;
-
-	if (!ruled->ephemeral_only)
-		return true;
-	for (size_t i = 0; i < posture->n_containers; i++) {
-		const struct gq_posture_container *container = &posture->containers[i];
-		for (size_t m = 0; m < container->n_mounts; m++)
-			if (strcmp(container->mounts[m].volume, volume->name) == 0 &&
-			    gq_ruled_container(ruled, container))
-				return true;
-	}
-	return false;
 }
 
 static enum gq_mode mode_of(const struct gq_ruled *ruled, int id)
@@ -117,66 +122,128 @@ static bool is_exempt(const struct gq_ruled *ruled, const struct gq_rule *rule)
 	return false;
 }
 
-/* The modes of a rule's findings go their own ways; those that refuse are gathered, so that who is
- * refused learns of all at once. */
-static void settle(enum gq_rule_id id, enum gq_mode mode, struct gq_found *found,
-		   struct gq_buf *refusals, enum gq_reason *reason, struct gq_verdict *verdict)
-{
-	const char *text = found->text.data ? found->text.data : "";
+/* What refuses a pod, gathered, so that who is refused learns of all at once. */
+struct refusals {
+	struct gq_buf text;
+	enum gq_reason reason; /* the first one's */
+	unsigned n;
+	unsigned left_out; /* findings there was no room for */
+};
 
+static void refuse(struct refusals *refusals, enum gq_reason reason, const struct gq_found *found)
+{
+	struct gq_buf *text = &refusals->text;
+
+	if (refusals->n++ == 0)
+		refusals->reason = reason;
+	if (text->len + found->text.len + 1 > text->max) {
+		refusals->left_out += found->n;
+		return;
+	}
+	if (text->len)
+		gq_buf_puts(text, "\n");
+	gq_buf_append(text, found->text.data, found->text.len);
+}
+
+/* The findings of a rule go their way by its mode. */
+static void settle(enum gq_rule_id id, enum gq_mode mode, const struct gq_found *found,
+		   struct refusals *refusals, struct gq_verdict *verdict)
+{
 	verdict->rule_findings[mode] |= 1u << id;
 	if (mode == GQ_MODE_ENFORCE) {
-		if (!refusals->len)
-			*reason = rules[id].reason;
-		gq_buf_printf(refusals, "%s%s", refusals->len ? "\n" : "", text);
+		refuse(refusals, rules[id].reason, found);
 		return;
 	}
 	gq_buf_reset(&verdict->message);
-	gq_buf_puts(&verdict->message, text);
+	gq_buf_append(&verdict->message, found->text.data, found->text.len);
 	(void)gq_verdict_refuse(verdict, mode, rules[id].reason);
+}
+
+static void tell_refusals(const struct refusals *refusals, struct gq_verdict *verdict)
+{
+	char count[16];
+
+	gq_buf_done(&verdict->message);
+	verdict->message = GQ_BUF_INIT(REFUSALS_MAX_BYTES + 1024);
+	gq_buf_append(&verdict->message, refusals->text.data, refusals->text.len);
+	if (refusals->left_out) {
+		(void)snprintf(count, sizeof count, "%u", refusals->left_out);
+		gq_buf_puts(&verdict->message, "\n");
+		gq_message_print(&verdict->message, verdict->locale, GQ_MSG_RULE_LEFT_OUT,
+				 &(struct gq_message_arg){"count", count}, 1);
+	}
+	gq_verdict_answer(verdict, GQ_VERDICT_DENY, refusals->reason);
+}
+
+static void refusals_done(struct refusals *refusals)
+{
+	gq_buf_done(&refusals->text);
+}
+
+/* What a rule finds in the pod, settled. What it finds without what it could not read holds all the
+ * same; of a rule that refuses nobody it is no matter that something could not be read. */
+static enum gq_rules_answer check_rule(const struct gq_ruled *ruled, enum gq_rule_id id,
+				       struct refusals *refusals, struct gq_verdict *verdict)
+{
+	struct gq_found found = {.locale = verdict->locale, .text = GQ_BUF_INIT(FOUND_MAX_BYTES)};
+	enum gq_mode mode = mode_of(ruled, id);
+	enum gq_rules_answer answer = rules[id].check(ruled, &found);
+
+	found_end(&found);
+	if (found.text.code == GQ_ENOMEM)
+		answer = GQ_RULES_NOMEM;
+	else if (found.n && (answer == GQ_RULES_PASSED || mode == GQ_MODE_ENFORCE))
+		settle(id, mode, &found, refusals, verdict);
+	gq_buf_done(&found.text);
+	if (answer == GQ_RULES_FAILED && mode != GQ_MODE_ENFORCE)
+		answer = GQ_RULES_PASSED;
+	return answer;
 }
 
 enum gq_rules_answer gq_rules_check(const struct gq_ruled *ruled, struct gq_verdict *verdict)
 {
-	struct gq_buf refusals GQ_BUF_CLEANUP = GQ_BUF_INIT(TEXT_MAX_BYTES);
-	enum gq_reason reason = GQ_REASON_NO_GPU;
-	enum gq_rules_answer answer = GQ_RULES_PASSED;
+	struct refusals refusals GQ_CLEANUP(refusals_done) = {.text =
+								  GQ_BUF_INIT(REFUSALS_MAX_BYTES)};
+	bool read = false, failed = false;
 	unsigned concerned = gq_rules_active(ruled->policy, ruled->tenant) &
 			     (ruled->posture ? gq_rules_concern(ruled->posture, ruled->pod)
 					     : 1u << GQ_RULE_POD_LIMIT);
 
 	for (int id = 0; id < GQ_RULES; id++) {
-		struct gq_found found = {.locale = verdict->locale,
-					 .text = GQ_BUF_INIT(TEXT_MAX_BYTES)};
-		enum gq_mode mode = mode_of(ruled, id);
 		if (!(concerned >> id & 1) || (ruled->ephemeral_only && !rules[id].of_running) ||
 		    is_exempt(ruled, &ruled->policy->rules.by[id]))
 			continue;
-		enum gq_rules_answer one = rules[id].check(ruled, &found);
-		found_end(&found);
-		if (one == GQ_RULES_PASSED && found.n)
-			settle(id, mode, &found, &refusals, &reason, verdict);
-		gq_buf_done(&found.text);
-		if (one == GQ_RULES_FAILED)
+		enum gq_rules_answer one =
+		    check_rule(ruled, (enum gq_rule_id)id, &refusals, verdict);
+		if (one == GQ_RULES_NOMEM)
 			return one;
-		if (one == GQ_RULES_READ)
-			answer = one; /* the others may have something to read as well */
+		failed = failed || one == GQ_RULES_FAILED;
+		read = read || one == GQ_RULES_READ;
 	}
-	if (answer != GQ_RULES_PASSED || !refusals.len)
-		return answer;
-	gq_buf_reset(&verdict->message);
-	gq_buf_puts(&verdict->message, refusals.data);
-	gq_verdict_answer(verdict, GQ_VERDICT_DENY, reason);
-	return GQ_RULES_REFUSED;
+	if (refusals.text.code == GQ_ENOMEM || verdict->message.code == GQ_ENOMEM)
+		return GQ_RULES_NOMEM;
+	if (refusals.n) { /* nothing that could be read would change that */
+		tell_refusals(&refusals, verdict);
+		return verdict->message.code ? GQ_RULES_NOMEM : GQ_RULES_REFUSED;
+	}
+	return read ? GQ_RULES_READ : failed ? GQ_RULES_FAILED : GQ_RULES_PASSED;
+}
+
+unsigned gq_rules_active_anywhere(const struct gq_policy *policy)
+{
+	unsigned active = gq_rules_active(policy, NULL);
+
+	for (size_t t = 0; t < policy->n_tenants; t++)
+		active |= gq_rules_active(policy, &policy->tenants[t]);
+	return active;
 }
 
 enum gq_rules_answer gq_rules_read(struct gq_reads *reads, enum gq_read_kind kind, const char *path,
 				   const struct gq_json_keep *keep, struct json_object **ret_root)
 {
-	const struct gq_read *read = gq_reads_get(reads, kind, path, keep);
-
 	*ret_root = NULL;
-	if (!read)
+	const struct gq_read *read = gq_reads_get(reads, kind, path, keep);
+	if (!read || (size_t)(read - reads->items) >= READS_MAX)
 		return GQ_RULES_TOO_MANY;
 	if (!read->done)
 		return GQ_RULES_READ;
@@ -194,11 +261,14 @@ bool gq_rules_verdict(const struct gq_ruled *ruled, struct gq_verdict *verdict)
 	case GQ_RULES_PASSED:
 		return false;
 	case GQ_RULES_READ:
-		gq_verdict_answer(verdict, GQ_VERDICT_READ, GQ_REASON_VOLUME);
+		gq_verdict_answer(verdict, GQ_VERDICT_READ, GQ_REASON_REFERENCE);
 		break;
 	case GQ_RULES_FAILED:
 	case GQ_RULES_TOO_MANY:
-		gq_verdict_unavailable(verdict, GQ_REASON_VOLUME);
+		gq_verdict_unavailable(verdict, GQ_REASON_REFERENCE);
+		break;
+	case GQ_RULES_NOMEM:
+		gq_verdict_unavailable(verdict, GQ_REASON_OVERLOADED);
 		break;
 	case GQ_RULES_REFUSED:
 		break;

@@ -32,15 +32,23 @@ struct gq_ruled {
  * registration's matchConditions let pass. Work is that of a look at each container. */
 unsigned gq_rules_concern(const struct gq_posture *posture, const struct gq_pod *pod);
 
+/* Of these, those that could find something in the pod itself, whatever it refers to: the API
+ * server refuses such pods while nobody answers. */
+unsigned gq_rules_concern_itself(const struct gq_posture *posture, const struct gq_pod *pod);
+
 /* Which rules are switched on for the pods of a tenant (NULL: of none), as bits. */
 unsigned gq_rules_active(const struct gq_policy *policy, const struct gq_tenant *tenant);
+
+/* The same of any tenant. */
+unsigned gq_rules_active_anywhere(const struct gq_policy *policy);
 
 enum gq_rules_answer {
 	GQ_RULES_PASSED, /* what was found in warn and audit is in the verdict */
 	GQ_RULES_REFUSED,
-	GQ_RULES_READ,     /* reads were added: ask again with them */
-	GQ_RULES_FAILED,   /* a read failed for now: no opinion */
-	GQ_RULES_TOO_MANY, /* inside: more would have to be read than can be */
+	GQ_RULES_READ,   /* reads were added: ask again with them */
+	GQ_RULES_FAILED, /* a read failed for now: no opinion */
+	GQ_RULES_NOMEM,
+	GQ_RULES_TOO_MANY, /* inside: more would have to be read than may be */
 };
 
 /* Holds a pod against every rule of its policy. All that is found of enforced rules stands in the

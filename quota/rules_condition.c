@@ -36,8 +36,9 @@ static bool says_something(const struct gq_env *env)
 		(strcmp(env->value, "void") != 0 && strcmp(env->value, "none") != 0));
 }
 
+/* itself: without what only shows in other objects. */
 static unsigned concern_of_container(const struct gq_posture *posture,
-				     const struct gq_posture_container *c)
+				     const struct gq_posture_container *c, bool itself)
 {
 	unsigned concern = 0;
 
@@ -50,35 +51,46 @@ static unsigned concern_of_container(const struct gq_posture *posture,
 								 : GQ_RULE_GPU_WITHOUT_REQUEST);
 	if (c->n_env_froms)
 		concern |= bit(GQ_RULE_GPU_WITHOUT_REQUEST) | bit(GQ_RULE_BYPASS_LABELS);
-	if (c->n_env_maps)
+	if (c->n_env_maps && !itself)
 		concern |= bit(GQ_RULE_GPU_WITHOUT_REQUEST) | bit(GQ_RULE_BYPASS_LABELS);
 	return concern;
 }
 
-unsigned gq_rules_concern(const struct gq_posture *posture, const struct gq_pod *pod)
+static unsigned concern_of(const struct gq_posture *posture, const struct gq_pod *pod, bool itself)
 {
 	bool asks = gq_pod_asks_for_gpu(pod);
 	unsigned concern = 0;
 
 	for (size_t i = 0; i < posture->n_containers; i++)
-		concern |= concern_of_container(posture, &posture->containers[i]);
+		concern |= concern_of_container(posture, &posture->containers[i], itself);
 	for (size_t i = 0; i < posture->n_volumes; i++) {
 		const struct gq_posture_volume *volume = &posture->volumes[i];
 		if (volume->host_path[0])
 			concern |= bit(GQ_RULE_HOST_PATH);
-		if (volume->host_path[0] || volume->claim[0] || volume->volume_name[0])
+		bool claimed = volume->claim[0] || volume->volume_name[0];
+		if (volume->host_path[0] || (claimed && !itself))
 			concern |= bit(GQ_RULE_RUNTIME_SOCKETS) | bit(GQ_RULE_HOST_DEVICES);
 	}
 	if (gives_out_gpus(posture->scheduler) || posture->n_annotations || pod->node_name[0])
 		concern |= bit(GQ_RULE_GPU_WITHOUT_REQUEST);
-	if (posture->n_labels || asks)
+	if (posture->n_labels || posture->n_annotations || asks)
 		concern |= bit(GQ_RULE_BYPASS_LABELS);
 	if (asks)
 		concern |= bit(GQ_RULE_POD_LIMIT) | bit(GQ_RULE_REQUIRE_GPU_MEMORY) |
 			   bit(GQ_RULE_REQUIRE_READINESS_PROBE);
-	if (posture->host_users)
+	if (posture->host_users && !itself)
 		concern |= bit(GQ_RULE_REQUIRE_USER_NAMESPACE);
 	return concern;
+}
+
+unsigned gq_rules_concern(const struct gq_posture *posture, const struct gq_pod *pod)
+{
+	return concern_of(posture, pod, false);
+}
+
+unsigned gq_rules_concern_itself(const struct gq_posture *posture, const struct gq_pod *pod)
+{
+	return concern_of(posture, pod, true);
 }
 
 /* Appends text with each "$P" replaced. */

@@ -17,26 +17,44 @@ static bool is_one_of(const char *text, const char *const *list, size_t n)
 	return false;
 }
 
-/* ---- gpuWithoutRequest ---- */
-
-/* Whether each container is taken to ask: an annotation asks for the pod as a whole. */
-static bool asks_by_annotation(const struct gq_pod *pod)
+/* "a, b or c" */
+static void print_choice(struct gq_buf *out, enum gq_locale locale, const char *const *list,
+			 size_t n)
 {
-	return pod->problem.kind == GQ_PROBLEM_UNSUPPORTED_ANNOTATION;
+	for (size_t i = 0; i < n; i++) {
+		if (i)
+			gq_message_print(out, locale,
+					 i + 1 < n ? GQ_MSG_LIST_SEPARATOR : GQ_MSG_OR_SEPARATOR,
+					 NULL, 0);
+		gq_buf_puts(out, list[i]);
+	}
 }
 
-static void check_visible(const struct gq_posture *posture, const char *container,
-			  const struct gq_env *env, struct gq_found *found)
+/* ---- gpuWithoutRequest ---- */
+
+static bool is_harmless(const char *devices)
 {
 	/* "none" gives driver libraries and no device. Source: nvidia-container-toolkit's docs. */
 	static const char *const no_devices[] = {"", "void", "none"};
+
+	return is_one_of(devices, no_devices, COUNT(no_devices));
+}
+
+static void check_visible(const struct gq_ruled *ruled, const char *container,
+			  const struct gq_env *env, struct gq_found *found)
+{
+	const struct gq_posture *posture = ruled->posture;
 	const char *name = gq_gpu_env_name(env->env);
 
 	if (env->env == GQ_ENV_VISIBLE_DEVICES) {
-		if (!env->value)
+		bool harmless = env->value && is_harmless(env->value);
+		if (ruled->ephemeral_only && !harmless)
+			GQ_FOUND(found, GQ_MSG_RULE_ENV_EPHEMERAL, {"container", container},
+				 {"name", name}, {"value", env->value ? env->value : env->from});
+		else if (!env->value)
 			GQ_FOUND(found, GQ_MSG_RULE_ENV_REFERENCE, {"container", container},
 				 {"name", name}, {"from", env->from});
-		else if (!is_one_of(env->value, no_devices, COUNT(no_devices)))
+		else if (!harmless)
 			GQ_FOUND(found, GQ_MSG_RULE_ENV_DEVICES, {"container", container},
 				 {"name", name}, {"value", env->value});
 	} else if (env->env == GQ_ENV_DRIVER_CAPABILITIES && (!env->value || env->value[0]) &&
@@ -55,9 +73,31 @@ static void check_pod_without_gpu(const struct gq_ruled *ruled, struct gq_found 
 		GQ_FOUND(found, GQ_MSG_RULE_SCHEDULER, {"scheduler", posture->scheduler});
 	for (size_t i = 0; i < posture->n_annotations; i++)
 		GQ_FOUND(found, GQ_MSG_RULE_ANNOTATION, {"name", posture->annotations[i].key});
-	if (ruled->pod->node_name[0] &&
-	    gq_node_snapshot_has_gpu(ruled->snapshot, ruled->pod->node_name))
-		GQ_FOUND(found, GQ_MSG_RULE_NODE_NAME, {"node", ruled->pod->node_name});
+}
+
+/* Whoever chooses a node passes by its scheduler, and the kubelet passes over names that the node
+ * does not offer: so only whole devices that it does offer are a request there. */
+static void check_node_name(const struct gq_ruled *ruled, struct gq_found *found)
+{
+	const struct gq_pod *pod = ruled->pod;
+	bool device = false, share = false;
+
+	if (!pod->node_name[0] || !gq_node_snapshot_has_gpu(ruled->snapshot, pod->node_name))
+		return;
+	for (size_t i = 0; i < pod->n_asks; i++) {
+		for (size_t k = 0; k < pod->asks[i].n_amounts; k++) {
+			const struct gq_gpu_amount *amount = &pod->asks[i].amounts[k];
+			if (amount->meaning != GQ_GPU_COUNT)
+				share = true;
+			else if (gq_node_snapshot_offers(ruled->snapshot, pod->node_name,
+							 amount->resource))
+				device = true;
+		}
+	}
+	if (!device)
+		GQ_FOUND(found, GQ_MSG_RULE_NODE_NAME, {"node", pod->node_name});
+	else if (share)
+		GQ_FOUND(found, GQ_MSG_RULE_NODE_NAME_SHARE, {"node", pod->node_name});
 }
 
 /* Variables that envFrom may set, of which one is a or b. */
@@ -72,6 +112,7 @@ static void check_env_froms(const struct gq_posture_container *container, enum g
 		if (first || gq_gpu_env_begins(b, from->prefix))
 			GQ_FOUND(found, GQ_MSG_RULE_ENV_FROM, {"container", path.text},
 				 {"prefix", from->prefix}, {"source", from->source},
+				 {"kind", from->secret ? "Secret" : "ConfigMap"},
 				 {"name", gq_gpu_env_name(first ? a : b)});
 	}
 }
@@ -85,11 +126,22 @@ static bool sets(const struct gq_posture_container *container, int env)
 	return false;
 }
 
+static void print_env_map(struct gq_buf *out, enum gq_locale locale, const char *container,
+			  const char *map)
+{
+	const struct gq_message_arg args[] = {{"container", container}, {"source", map}};
+
+	gq_message_print(out, locale, GQ_MSG_ENV_FROM_MAP, args, 2);
+}
+
+/* ConfigMaps of one container that are looked at. */
+#define ENV_MAPS_MAX 32
+
 /* Calls check for each variable of a ConfigMap that the container takes its environment from. */
 static enum gq_rules_answer
 each_env_map(const struct gq_ruled *ruled, const struct gq_posture_container *container,
 	     struct gq_found *found,
-	     void (*check)(const struct gq_posture *posture, const char *container,
+	     void (*check)(const struct gq_ruled *ruled, const char *container,
 			   const struct gq_env *env, struct gq_found *found))
 {
 	struct gq_container_path path = gq_container_path(container);
@@ -97,17 +149,22 @@ each_env_map(const struct gq_ruled *ruled, const struct gq_posture_container *co
 	struct gq_env_map map;
 
 	for (size_t i = 0; i < container->n_env_maps; i++) {
-		enum gq_rules_answer one = gq_env_map_read(ruled, container->env_maps[i], &map);
+		enum gq_rules_answer one =
+		    i < ENV_MAPS_MAX ? gq_env_map_read(ruled, container->env_maps[i], &map)
+				     : GQ_RULES_TOO_MANY;
+		if (one == GQ_RULES_TOO_MANY) {
+			GQ_FOUND(found, GQ_MSG_RULE_ENV_MAPS, {"container", path.text});
+			break;
+		}
 		if (one == GQ_RULES_FAILED)
 			return one;
 		if (one == GQ_RULES_READ)
 			answer = one;
-		if (one == GQ_RULES_TOO_MANY)
-			check(ruled->posture, path.text,
-			      &(struct gq_env){GQ_ENV_VISIBLE_DEVICES, NULL, map.name}, found);
+		struct gq_buf where GQ_BUF_CLEANUP = GQ_BUF_INIT(2048);
+		print_env_map(&where, found->locale, path.text, map.name);
 		for (int env = 0; env < GQ_ENVS; env++)
 			if (map.set[env] && !sets(container, env))
-				check(ruled->posture, path.text,
+				check(ruled, where.data ? where.data : path.text,
 				      &(struct gq_env){(enum gq_gpu_env)env, map.values[env], ""},
 				      found);
 	}
@@ -121,13 +178,13 @@ static enum gq_rules_answer check_environment(const struct gq_ruled *ruled,
 	struct gq_container_path path = gq_container_path(container);
 
 	for (size_t e = 0; e < container->n_envs; e++)
-		check_visible(ruled->posture, path.text, &container->envs[e], found);
+		check_visible(ruled, path.text, &container->envs[e], found);
 	check_env_froms(container, GQ_ENV_VISIBLE_DEVICES, GQ_ENV_DRIVER_CAPABILITIES, found);
 	return each_env_map(ruled, container, found, check_visible);
 }
 
-/* Where a container asks for GPUs the device plugin sets the variable to what it gave, whatever the
- * pod says. Source: NVIDIA/nvidia-container-toolkit issue 27. */
+/* In a container that asks for GPUs the device plugin sets the variable; that the pod's own takes
+ * its place is a matter of bypassLabels. */
 enum gq_rules_answer gq_rule_gpu_without_request(const struct gq_ruled *ruled,
 						 struct gq_found *found)
 {
@@ -136,8 +193,7 @@ enum gq_rules_answer gq_rule_gpu_without_request(const struct gq_ruled *ruled,
 
 	for (size_t i = 0; i < posture->n_containers; i++) {
 		const struct gq_posture_container *container = &posture->containers[i];
-		if (container->has_plugin_gpu || asks_by_annotation(ruled->pod) ||
-		    !gq_ruled_container(ruled, container))
+		if (container->has_plugin_gpu || !gq_ruled_container(ruled, container))
 			continue;
 		enum gq_rules_answer one = check_environment(ruled, container, found);
 		if (one == GQ_RULES_FAILED)
@@ -145,8 +201,11 @@ enum gq_rules_answer gq_rule_gpu_without_request(const struct gq_ruled *ruled,
 		if (one == GQ_RULES_READ)
 			answer = one;
 	}
-	if (!ruled->ephemeral_only && !gq_pod_asks_for_gpu(ruled->pod))
+	if (ruled->ephemeral_only)
+		return answer;
+	if (!gq_pod_asks_for_gpu(ruled->pod))
 		check_pod_without_gpu(ruled, found);
+	check_node_name(ruled, found);
 	return answer;
 }
 
@@ -164,14 +223,28 @@ static bool switches_off(const struct gq_env *env)
 	return false;
 }
 
-static void check_switch(const struct gq_posture *posture, const char *container,
+static void check_switch(const struct gq_ruled *ruled, const char *container,
 			 const struct gq_env *env, struct gq_found *found)
 {
-	(void)posture;
+	(void)ruled;
 	if (switches_off(env))
 		GQ_FOUND(found, GQ_MSG_RULE_BYPASS_ENV, {"container", container},
 			 {"name", gq_gpu_env_name(env->env)},
 			 {"value", env->value ? env->value : env->from});
+}
+
+/* The kubelet appends the pod's variables to those of the device plugin, and of two the runtime
+ * takes the last. Source: kubelet_pods.go, GenerateRunContainerOptions; NVIDIA/k8s-device-plugin
+ * issue 1432. */
+static void check_beyond(const struct gq_ruled *ruled, const char *container,
+			 const struct gq_env *env, struct gq_found *found)
+{
+	if (env->env == GQ_ENV_VISIBLE_DEVICES && !(env->value && is_harmless(env->value)))
+		GQ_FOUND(found, GQ_MSG_RULE_ENV_BEYOND, {"container", container},
+			 {"name", gq_gpu_env_name(env->env)},
+			 {"value", env->value ? env->value : env->from});
+	else
+		check_switch(ruled, container, env, found);
 }
 
 static enum gq_rules_answer check_switches(const struct gq_ruled *ruled,
@@ -179,11 +252,16 @@ static enum gq_rules_answer check_switches(const struct gq_ruled *ruled,
 					   struct gq_found *found)
 {
 	struct gq_container_path path = gq_container_path(container);
+	void (*check)(const struct gq_ruled *ruled, const char *path, const struct gq_env *env,
+		      struct gq_found *found) =
+	    container->has_plugin_gpu ? check_beyond : check_switch;
 
 	for (size_t e = 0; e < container->n_envs; e++)
-		check_switch(ruled->posture, path.text, &container->envs[e], found);
+		check(ruled, path.text, &container->envs[e], found);
 	check_env_froms(container, GQ_ENV_DISABLE_CONTROL, GQ_ENV_CORE_POLICY, found);
-	return each_env_map(ruled, container, found, check_switch);
+	if (container->has_plugin_gpu)
+		check_env_froms(container, GQ_ENV_VISIBLE_DEVICES, GQ_ENV_VISIBLE_DEVICES, found);
+	return each_env_map(ruled, container, found, check);
 }
 
 enum gq_rules_answer gq_rule_bypass_labels(const struct gq_ruled *ruled, struct gq_found *found)
@@ -207,12 +285,17 @@ enum gq_rules_answer gq_rule_bypass_labels(const struct gq_ruled *ruled, struct 
 	if (webhook && strcmp(webhook, "ignore") == 0)
 		GQ_FOUND(found, GQ_MSG_RULE_BYPASS_LABEL, {"name", "hami.io/webhook"},
 			 {"value", webhook});
+	for (size_t i = 0; i < posture->n_annotations; i++)
+		if (strncmp(posture->annotations[i].key, "hami.io/", 8) == 0)
+			GQ_FOUND(found, GQ_MSG_RULE_PLACED, {"name", posture->annotations[i].key});
 	const char *scheduler = posture->scheduler[0] ? posture->scheduler : "default-scheduler";
-	if (rules->n_only_schedulers && gq_pod_asks_for_gpu(ruled->pod) &&
+	/* a template may leave it to a webhook of the sharing system, which sees pods only */
+	bool left_open = ruled->owner_kind && !posture->scheduler[0];
+	if (rules->n_only_schedulers && !left_open && gq_pod_asks_for_gpu(ruled->pod) &&
 	    !is_one_of(scheduler, rules->only_schedulers, rules->n_only_schedulers)) {
 		struct gq_buf list GQ_BUF_CLEANUP = GQ_BUF_INIT(1024);
-		for (size_t i = 0; i < rules->n_only_schedulers; i++)
-			gq_buf_printf(&list, "%s%s", i ? ", " : "", rules->only_schedulers[i]);
+		print_choice(&list, found->locale, rules->only_schedulers,
+			     rules->n_only_schedulers);
 		GQ_FOUND(found, GQ_MSG_RULE_BYPASS_SCHEDULER, {"scheduler", scheduler},
 			 {"list", list.data ? list.data : ""});
 	}
@@ -231,6 +314,14 @@ static int64_t most_shares(const struct gq_parts *parts, const struct gq_pod *po
 	return most;
 }
 
+static bool lands_elsewhere(const struct gq_class_set *leaves, const struct gq_parts *parts)
+{
+	for (size_t i = 0; i < parts->n; i++)
+		if (!gq_class_set_has(leaves, parts->items[i].class_id))
+			return true;
+	return false;
+}
+
 bool gq_pod_limit_passed(const struct gq_policy *policy, const struct gq_pod_limit *limit,
 			 const struct gq_pod *pod, const struct gq_parts *parts,
 			 struct gq_pod_limit_finding *ret_finding)
@@ -238,31 +329,49 @@ bool gq_pod_limit_passed(const struct gq_policy *policy, const struct gq_pod_lim
 	int64_t asks = most_shares(parts, pod);
 
 	if (asks > limit->shares) {
-		*ret_finding = (struct gq_pod_limit_finding){GQ_CLASS_NONE, limit->shares, asks};
+		*ret_finding = (struct gq_pod_limit_finding){
+		    .class_id = GQ_CLASS_NONE, .limit_shares = limit->shares, .asks_shares = asks};
 		return true;
 	}
 	for (size_t i = 0; i < limit->n_classes; i++) {
 		const struct gq_class_shares *one = &limit->classes[i];
-		asks =
-		    gq_parts_inside(parts, gq_class_leaves(policy->classes, one->class_id)).shares;
+		const struct gq_class_set *leaves = gq_class_leaves(policy->classes, one->class_id);
+		asks = gq_parts_inside(parts, leaves).shares;
 		if (asks > one->shares) {
 			*ret_finding =
-			    (struct gq_pod_limit_finding){one->class_id, one->shares, asks};
+			    (struct gq_pod_limit_finding){.class_id = one->class_id,
+							  .limit_shares = one->shares,
+							  .asks_shares = asks,
+							  .may = lands_elsewhere(leaves, parts)};
 			return true;
 		}
 	}
 	return false;
 }
 
-enum gq_rules_answer gq_rule_pod_limit(const struct gq_ruled *ruled, struct gq_found *found)
+static void found_pod_limit(const struct gq_ruled *ruled, const struct gq_tenant *tenant,
+			    const struct gq_pod_limit *limit, struct gq_found *found)
 {
+	struct gq_buf line GQ_BUF_CLEANUP = GQ_BUF_INIT(2048);
 	struct gq_pod_limit_finding finding;
 
-	if (ruled->parts && gq_pod_limit_passed(ruled->policy, &ruled->policy->rules.pod_limit,
-						ruled->pod, ruled->parts, &finding)) {
-		gq_explain_pod_limit(&found->text, found->locale, ruled->policy, NULL, &finding);
-		found->n++;
-	}
+	if (!gq_pod_limit_passed(ruled->policy, limit, ruled->pod, ruled->parts, &finding))
+		return;
+	gq_explain_pod_limit(&line, found->locale, ruled->policy, tenant ? tenant->name : NULL,
+			     &finding);
+	gq_found_line(found, &line);
+}
+
+/* Who passes the rule is told of the tenant's own limit as well, if that would be the next word. */
+enum gq_rules_answer gq_rule_pod_limit(const struct gq_ruled *ruled, struct gq_found *found)
+{
+	const struct gq_tenant *tenant = ruled->tenant;
+
+	if (!ruled->parts)
+		return GQ_RULES_PASSED;
+	found_pod_limit(ruled, NULL, &ruled->policy->rules.pod_limit, found);
+	if (found->n && tenant && tenant->mode == GQ_MODE_ENFORCE)
+		found_pod_limit(ruled, tenant, &tenant->pod_limit, found);
 	return GQ_RULES_PASSED;
 }
 
@@ -291,8 +400,7 @@ enum gq_rules_answer gq_rule_gpu_memory(const struct gq_ruled *ruled, struct gq_
 			if (!has_any(container, &vgpu->count, 1) ||
 			    has_any(container, vgpu->memory, vgpu->n_memory))
 				continue;
-			for (size_t m = 0; m < vgpu->n_memory; m++)
-				gq_buf_printf(&list, "%s%s", m ? ", " : "", vgpu->memory[m]);
+			print_choice(&list, found->locale, vgpu->memory, vgpu->n_memory);
 			GQ_FOUND(found, GQ_MSG_RULE_GPU_MEMORY, {"container", path.text},
 				 {"name", vgpu->count}, {"list", list.data ? list.data : ""});
 		}

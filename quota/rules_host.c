@@ -1,5 +1,7 @@
+#include <stdlib.h>
 #include <string.h>
 
+#include "quota/field.h"
 #include "quota/rules_internal.h"
 
 /* Rules about what a pod takes of its node. */
@@ -8,7 +10,9 @@ static void check_powers(const struct gq_ruled *ruled, const struct gq_posture_c
 			 struct gq_found *found)
 {
 	struct gq_container_path path = gq_container_path(container);
-	const char *capability = container->sys_admin    ? "SYS_ADMIN"
+	bool both = container->sys_admin && container->sys_ptrace;
+	const char *capability = both                    ? "ALL, SYS_ADMIN, SYS_PTRACE"
+				 : container->sys_admin  ? "SYS_ADMIN"
 				 : container->sys_ptrace ? "SYS_PTRACE"
 							 : NULL;
 
@@ -33,17 +37,75 @@ enum gq_rules_answer gq_rule_privileged(const struct gq_ruled *ruled, struct gq_
 	return GQ_RULES_PASSED;
 }
 
+enum { MOUNTED = 1, WRITTEN = 2 };
+
+/* What the containers that are to be looked at do with each volume. */
+struct uses {
+	unsigned char of[GQ_FIELD_ITEMS_MAX];
+};
+
+static int by_name(const void *a, const void *b)
+{
+	const struct gq_posture_volume *const *x = a, *const *y = b;
+
+	return strcmp((*x)->name, (*y)->name);
+}
+
+static int is_name(const void *name, const void *volume)
+{
+	const struct gq_posture_volume *const *v = volume;
+
+	return strcmp(name, (*v)->name);
+}
+
+/* The volumes are sorted first: a pod may have many, and many mounts. */
+static void look_at_mounts(const struct gq_ruled *ruled, struct uses *uses)
+{
+	const struct gq_posture *posture = ruled->posture;
+	const struct gq_posture_volume *sorted[GQ_FIELD_ITEMS_MAX];
+	size_t n = posture->n_volumes;
+
+	memset(uses, 0, sizeof *uses);
+	for (size_t i = 0; i < n; i++)
+		sorted[i] = &posture->volumes[i];
+	if (n == 0)
+		return;
+	qsort(sorted, n, sizeof *sorted, by_name);
+	for (size_t i = 0; i < posture->n_containers; i++) {
+		const struct gq_posture_container *container = &posture->containers[i];
+		if (!gq_ruled_container(ruled, container))
+			continue;
+		for (size_t m = 0; m < container->n_mounts; m++) {
+			const struct gq_mount *mount = &container->mounts[m];
+			const struct gq_posture_volume **found =
+			    bsearch(mount->volume, sorted, n, sizeof *sorted, is_name);
+			if (found)
+				uses->of[*found - posture->volumes] |=
+				    mount->read_only ? MOUNTED : MOUNTED | WRITTEN;
+		}
+	}
+}
+
+/* Of a pod that is made every volume is looked at; of one that runs those that new containers
+ * mount. */
+static bool is_ruled(const struct gq_ruled *ruled, const struct uses *uses, size_t volume)
+{
+	return !ruled->ephemeral_only || (uses->of[volume] & MOUNTED);
+}
+
 /* Calls for each volume that leads to a path of the node. */
 static enum gq_rules_answer each_path(const struct gq_ruled *ruled, struct gq_found *found,
-				      void (*check)(const struct gq_volume_path *path,
+				      void (*check)(const struct gq_volume_path *path, bool written,
 						    struct gq_found *found))
 {
 	const struct gq_posture *posture = ruled->posture;
 	enum gq_rules_answer answer = GQ_RULES_PASSED;
 	struct gq_volume_path path;
+	struct uses uses;
 
+	look_at_mounts(ruled, &uses);
 	for (size_t i = 0; i < posture->n_volumes; i++) {
-		if (!gq_ruled_volume(ruled, &posture->volumes[i]))
+		if (!is_ruled(ruled, &uses, i))
 			continue;
 		enum gq_rules_answer one = gq_volume_path(ruled, &posture->volumes[i], &path);
 		if (one == GQ_RULES_FAILED)
@@ -53,14 +115,14 @@ static enum gq_rules_answer each_path(const struct gq_ruled *ruled, struct gq_fo
 		else if (one == GQ_RULES_TOO_MANY)
 			GQ_FOUND(found, GQ_MSG_RULE_CLAIMS, {"volume", posture->volumes[i].name});
 		else if (path.on_node)
-			check(&path, found);
+			check(&path, uses.of[i] & WRITTEN, found);
 	}
 	return answer;
 }
 
-static void check_socket(const struct gq_volume_path *path, struct gq_found *found)
+static void check_socket(const struct gq_volume_path *path, bool written, struct gq_found *found)
 {
-	struct gq_host_path_reading read = gq_host_path_read(path->clean);
+	struct gq_host_path_reading read = gq_host_path_read(path->clean, written);
 	struct gq_buf where GQ_BUF_CLEANUP = GQ_BUF_INIT(2048);
 
 	if (!read.socket)
@@ -70,9 +132,9 @@ static void check_socket(const struct gq_volume_path *path, struct gq_found *fou
 		 {"socket", read.socket});
 }
 
-static void check_device(const struct gq_volume_path *path, struct gq_found *found)
+static void check_device(const struct gq_volume_path *path, bool written, struct gq_found *found)
 {
-	struct gq_host_path_reading read = gq_host_path_read(path->clean);
+	struct gq_host_path_reading read = gq_host_path_read(path->clean, written);
 	struct gq_buf where GQ_BUF_CLEANUP = GQ_BUF_INIT(2048);
 
 	if (!read.device)
@@ -90,20 +152,6 @@ enum gq_rules_answer gq_rule_runtime_sockets(const struct gq_ruled *ruled, struc
 enum gq_rules_answer gq_rule_host_devices(const struct gq_ruled *ruled, struct gq_found *found)
 {
 	return each_path(ruled, found, check_device);
-}
-
-static bool mounted_read_only(const struct gq_ruled *ruled, const char *volume)
-{
-	const struct gq_posture *posture = ruled->posture;
-
-	for (size_t i = 0; i < posture->n_containers; i++) {
-		const struct gq_posture_container *container = &posture->containers[i];
-		for (size_t m = 0; m < container->n_mounts; m++)
-			if (strcmp(container->mounts[m].volume, volume) == 0 &&
-			    !container->mounts[m].read_only && gq_ruled_container(ruled, container))
-				return false;
-	}
-	return true;
 }
 
 /* The allowed path that lets it be mounted as it is; else one that would, were it read-only; else
@@ -124,10 +172,18 @@ static const struct gq_allowed_path *allowed_for(const struct gq_rules *rules, c
 	return nearly;
 }
 
-static void print_allowed(struct gq_buf *out, const struct gq_rules *rules)
+static void print_allowed(struct gq_buf *out, enum gq_locale locale, const struct gq_rules *rules)
 {
-	for (size_t i = 0; i < rules->n_allowed_paths; i++)
-		gq_buf_printf(out, "%s%s", i ? ", " : "", rules->allowed_paths[i].prefix);
+	for (size_t i = 0; i < rules->n_allowed_paths; i++) {
+		const struct gq_allowed_path *allowed = &rules->allowed_paths[i];
+		if (i)
+			gq_message_print(out, locale, GQ_MSG_LIST_SEPARATOR, NULL, 0);
+		if (allowed->read_only)
+			gq_message_print(out, locale, GQ_MSG_PATH_READ_ONLY,
+					 &(struct gq_message_arg){"path", allowed->prefix}, 1);
+		else
+			gq_buf_puts(out, allowed->prefix);
+	}
 }
 
 /* Only what the pod itself names: a PersistentVolume is made by whoever runs the cluster. */
@@ -136,21 +192,22 @@ enum gq_rules_answer gq_rule_host_path(const struct gq_ruled *ruled, struct gq_f
 	const struct gq_posture *posture = ruled->posture;
 	const struct gq_rules *rules = &ruled->policy->rules;
 	struct gq_volume_path path;
+	struct uses uses;
 
+	look_at_mounts(ruled, &uses);
 	for (size_t i = 0; i < posture->n_volumes; i++) {
 		struct gq_buf where GQ_BUF_CLEANUP = GQ_BUF_INIT(2048);
 		struct gq_buf list GQ_BUF_CLEANUP = GQ_BUF_INIT(8192);
-		if (!posture->volumes[i].host_path[0] ||
-		    !gq_ruled_volume(ruled, &posture->volumes[i]) ||
+		if (!posture->volumes[i].host_path[0] || !is_ruled(ruled, &uses, i) ||
 		    gq_volume_path(ruled, &posture->volumes[i], &path) || !path.on_node)
 			continue;
-		bool read_only = mounted_read_only(ruled, posture->volumes[i].name);
+		bool read_only = !(uses.of[i] & WRITTEN);
 		const struct gq_allowed_path *allowed = allowed_for(rules, path.clean, read_only);
 		if (allowed && (read_only || !allowed->read_only))
 			continue;
 		gq_volume_path_print(&where, found->locale, &path);
 		const char *text = where.data ? where.data : "";
-		print_allowed(&list, rules);
+		print_allowed(&list, found->locale, rules);
 		if (allowed)
 			GQ_FOUND(found, GQ_MSG_RULE_HOST_PATH_READ_ONLY, {"where", text},
 				 {"path", allowed->prefix}, {"volume", path.volume->name});
@@ -166,18 +223,23 @@ enum gq_rules_answer gq_rule_host_path(const struct gq_ruled *ruled, struct gq_f
 enum gq_rules_answer gq_rule_user_namespace(const struct gq_ruled *ruled, struct gq_found *found)
 {
 	const struct gq_posture *posture = ruled->posture;
-	const char *host = posture->host_network ? "hostNetwork"
-			   : posture->host_pid   ? "hostPID"
-			   : posture->host_ipc   ? "hostIPC"
-						 : NULL;
+	const struct {
+		const char *field;
+		bool set;
+	} hosts[] = {{"hostNetwork", posture->host_network},
+		     {"hostPID", posture->host_pid},
+		     {"hostIPC", posture->host_ipc}};
 
 	if (!posture->host_users)
 		return GQ_RULES_PASSED;
-	if (posture->windows)
+	if (posture->windows) {
 		GQ_FOUND(found, GQ_MSG_RULE_USER_NAMESPACE_WINDOWS, {"field", "os.name"});
-	else if (host)
-		GQ_FOUND(found, GQ_MSG_RULE_USER_NAMESPACE_HOST, {"field", host});
-	else
+		return GQ_RULES_PASSED;
+	}
+	for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++)
+		if (hosts[i].set)
+			GQ_FOUND(found, GQ_MSG_RULE_USER_NAMESPACE_HOST, {"field", hosts[i].field});
+	if (!found->n)
 		GQ_FOUND(found, GQ_MSG_RULE_USER_NAMESPACE, {"field", "hostUsers"});
 	return GQ_RULES_PASSED;
 }

@@ -13,12 +13,15 @@
 struct gq_found {
 	enum gq_locale locale;
 	struct gq_buf text;
-	unsigned n;
+	unsigned n;     /* findings */
+	unsigned lines; /* of these, told */
 };
 #define GQ_FOUND_LINES_MAX 4
 
 void gq_found_add(struct gq_found *found, enum gq_message_id id, const struct gq_message_arg *args,
 		  size_t n_args);
+/* A finding whose line is printed already. */
+void gq_found_line(struct gq_found *found, const struct gq_buf *line);
 #define GQ_FOUND(found, id, ...)                                                                   \
 	gq_found_add(found, id, (const struct gq_message_arg[]){__VA_ARGS__},                      \
 		     sizeof((const struct gq_message_arg[]){__VA_ARGS__}) /                        \
@@ -32,10 +35,6 @@ struct gq_container_path gq_container_path(const struct gq_posture_container *co
 
 /* Whether a container is to be looked at: an ephemeral one that was there before is not. */
 bool gq_ruled_container(const struct gq_ruled *ruled, const struct gq_posture_container *container);
-
-/* Whether a volume is: on behalf of a pod that runs, those that a container to be looked at mounts.
- */
-bool gq_ruled_volume(const struct gq_ruled *ruled, const struct gq_posture_volume *volume);
 
 /* A rule. Those that read nothing always answer GQ_RULES_PASSED: what they find is in found. */
 enum gq_rules_answer gq_rule_privileged(const struct gq_ruled *ruled, struct gq_found *found);
@@ -97,6 +96,7 @@ struct gq_pod_limit_finding {
 	int class_id;
 	int64_t limit_shares;
 	int64_t asks_shares;
+	bool may; /* it may land on the class, and on others */
 };
 bool gq_pod_limit_passed(const struct gq_policy *policy, const struct gq_pod_limit *limit,
 			 const struct gq_pod *pod, const struct gq_parts *parts,

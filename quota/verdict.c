@@ -27,7 +27,7 @@ const char *gq_reason_name(enum gq_reason reason)
 	    [GQ_REASON_UNSUPPORTED] = "unsupported",
 	    [GQ_REASON_BAD_QUANTITY] = "bad_quantity",
 	    [GQ_REASON_CLAIM] = "claim",
-	    [GQ_REASON_VOLUME] = "volume",
+	    [GQ_REASON_REFERENCE] = "reference",
 	    [GQ_REASON_OWNER_ATTEMPTS] = "owner_attempts",
 	    [GQ_REASON_EARLIER_BINDING] = "earlier_binding",
 	    [GQ_REASON_REQUEST_UID] = "request_uid",
@@ -70,6 +70,7 @@ static enum gq_message_id unavailable_message(enum gq_reason reason)
 		enum gq_message_id id;
 	} messages[] = {
 	    {GQ_REASON_TOO_LATE, GQ_MSG_TOO_LATE},
+	    {GQ_REASON_REFERENCE, GQ_MSG_RULE_UNREADABLE},
 	    {GQ_REASON_OVERLOADED, GQ_MSG_OVERLOADED},
 	    {GQ_REASON_NOT_LEADER, GQ_MSG_NOT_LEADER},
 	    {GQ_REASON_JOURNAL, GQ_MSG_JOURNAL},
@@ -130,6 +131,22 @@ static void add_warning(struct gq_verdict *verdict, bool refused)
 	}
 }
 
+/* What there is no room for is left out whole, and that shown. */
+static void add_audit(struct gq_verdict *verdict)
+{
+	static const char more[] = "\n…";
+	const struct gq_buf *text = &verdict->message;
+	struct gq_buf *audit = &verdict->audit;
+
+	if (audit->len + text->len + sizeof more + 1 <= audit->max) {
+		if (audit->len)
+			gq_buf_puts(audit, "\n");
+		gq_buf_append(audit, text->data ? text->data : "", text->len);
+	} else if (audit->len + sizeof more <= audit->max) {
+		gq_buf_puts(audit, more);
+	}
+}
+
 bool gq_verdict_refuse(struct gq_verdict *verdict, enum gq_mode mode, enum gq_reason reason)
 {
 	if (mode == GQ_MODE_ENFORCE) {
@@ -139,10 +156,7 @@ bool gq_verdict_refuse(struct gq_verdict *verdict, enum gq_mode mode, enum gq_re
 	if (mode == GQ_MODE_WARN) {
 		add_warning(verdict, true);
 	} else if (mode == GQ_MODE_AUDIT) {
-		if (verdict->audit.len)
-			gq_buf_puts(&verdict->audit, "\n");
-		gq_buf_append(&verdict->audit, verdict->message.data ? verdict->message.data : "",
-			      verdict->message.len);
+		add_audit(verdict);
 	}
 	verdict->reason = reason;
 	gq_buf_reset(&verdict->message);

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "quota/field.h"
+#include "quota/message.h"
 #include "quota/rules.h"
 #include "quota/workload_internal.h"
 
@@ -149,6 +150,22 @@ static enum outcome decide_quota(struct gq_ledger *ledger, const struct gq_workl
 	return OUTCOME_DONE;
 }
 
+/* It only gets more pods of a template that it has; that these are refused is told, no more. */
+static void warn_of_refusal(struct gq_verdict *verdict)
+{
+	struct gq_buf text GQ_BUF_CLEANUP = GQ_BUF_INIT(32u << 10);
+	enum gq_reason reason = verdict->reason;
+
+	gq_message_print(&text, verdict->locale, GQ_MSG_WORKLOAD_GROWS, NULL, 0);
+	gq_buf_puts(&text, "\n");
+	gq_buf_append(&text, verdict->message.data ? verdict->message.data : "",
+		      verdict->message.len);
+	gq_buf_reset(&verdict->message);
+	gq_buf_append(&verdict->message, text.data ? text.data : "", text.len);
+	gq_verdict_warn(verdict, reason);
+	gq_verdict_allow(verdict, reason);
+}
+
 static enum outcome decide_in_view(struct gq_ledger *ledger,
 				   const struct gq_workload_review *review,
 				   const struct gq_view *view, enum scope scope,
@@ -163,8 +180,12 @@ static enum outcome decide_in_view(struct gq_ledger *ledger,
 	if (side_take(view, review->now, &rollout.now) ||
 	    side_take(view, review->before, &rollout.before))
 		return OUTCOME_NOMEM;
-	if (scope == SCOPE_ALL && check_template(review, view, &rollout.now.parts, verdict))
+	if (check_template(review, view, &rollout.now.parts, verdict)) {
+		if (scope == SCOPE_ALL || verdict->kind != GQ_VERDICT_DENY)
+			return OUTCOME_DONE;
+		warn_of_refusal(verdict);
 		return OUTCOME_DONE;
+	}
 	if (view->assign.kind != GQ_ASSIGN_TENANT) {
 		gq_verdict_allow(verdict, GQ_REASON_UNASSIGNED);
 		return OUTCOME_DONE;
@@ -206,8 +227,8 @@ int gq_decide_workload(struct gq_ledger *ledger, const struct gq_workload_review
 	bool asks = gq_pod_asks_for_gpu(now->pod);
 
 	gq_verdict_done(verdict);
-	if (scope == SCOPE_NOTHING || (scope == SCOPE_PODS && !asks) ||
-	    (!asks && !gq_rules_concern(now->posture, now->pod))) {
+	if (scope == SCOPE_NOTHING || (!asks && !(gq_rules_concern(now->posture, now->pod) &
+						  gq_ledger_rules_active(ledger)))) {
 		gq_verdict_allow(verdict, asks ? GQ_REASON_FITS : GQ_REASON_NO_GPU);
 		return 0;
 	}

@@ -41,6 +41,7 @@ struct call {
 	struct gq_request *request;
 	struct gq_review review;
 	struct gq_subject subject;
+	struct gq_err too_big; /* code 0: the subject was read */
 	int64_t deadline_ns;
 	struct gq_reads *reads; /* made when the decision first asks for one */
 	atomic_int reads_under_way;
@@ -181,7 +182,7 @@ static void answer_text(struct gq_admission *admission, struct gq_request *reque
 	const struct call *call = gq_request_state(request);
 
 	count(admission, request, GQ_VERDICT_UNAVAILABLE, reason);
-	if (call && call->subject.kind == GQ_SUBJECT_POD) {
+	if (call && gq_subject_is_awaited(&call->subject)) {
 		int64_t now_ns = gq_clock_mono_ns(admission->options.clock);
 		gq_retries_note(admission->retries, call->review.uid,
 				gq_request_received_ns(request));
@@ -399,13 +400,26 @@ static void proceed(struct call *call, struct gq_verdict *verdict, int64_t now_n
 
 static int make_reads(struct call *call, struct gq_err *err)
 {
-	if (call->reads || !gq_subject_needs_reads(&call->subject))
+	if (call->reads || !gq_subject_needs_reads(&call->subject, call->admission->options.ledger))
 		return 0;
 	call->reads = malloc(sizeof *call->reads);
 	if (!call->reads)
 		return gq_fail(err, GQ_ENOMEM, "out of memory");
 	call->reads->n = 0;
 	return 0;
+}
+
+/* More of something than anybody has. An error would have the API server let it pass where the
+ * registration says so. */
+static void answer_too_big(struct call *call)
+{
+	struct gq_verdict verdict GQ_CLEANUP(gq_verdict_done) = GQ_VERDICT_INIT;
+
+	verdict.kind = GQ_VERDICT_DENY;
+	verdict.reason = GQ_REASON_UNSUPPORTED;
+	gq_message_print(&verdict.message, locale_of(call->admission, call), GQ_MSG_OBJECT_TOO_BIG,
+			 &(struct gq_message_arg){"detail", call->too_big.msg}, 1);
+	answer_verdict(call, &verdict);
 }
 
 static void decide(struct call *call)
@@ -419,6 +433,10 @@ static void decide(struct call *call)
 
 	if (gq_request_orphaned(call->request)) { /* so nothing is reserved for it */
 		answer_too_late(call);
+		return;
+	}
+	if (call->too_big.code) {
+		answer_too_big(call);
 		return;
 	}
 	int code = make_reads(call, &err);
@@ -464,6 +482,11 @@ static struct call *call_new(struct gq_admission *admission, struct gq_request *
 	if (!code)
 		code = gq_subject_read(&call->review, judges_policy(request) ? &policy : NULL,
 				       &call->subject, err);
+	if (code == GQ_ETOOBIG && call->review.root) { /* refused in a review: it is a sound one */
+		gq_subject_done(&call->subject);
+		call->too_big = *err;
+		code = 0;
+	}
 	if (code) {
 		call_free(call);
 		return NULL;

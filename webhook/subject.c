@@ -250,12 +250,13 @@ void gq_subject_done(struct gq_subject *subject)
 	*subject = (struct gq_subject){0};
 }
 
-bool gq_subject_needs_reads(const struct gq_subject *subject)
+bool gq_subject_needs_reads(const struct gq_subject *subject, const struct gq_ledger *ledger)
 {
 	switch (subject->kind) {
 	case GQ_SUBJECT_POD:
 		return gq_pod_asks_for_gpu(subject->pod) ||
-		       gq_rules_concern(subject->posture, subject->pod);
+		       (gq_rules_concern(subject->posture, subject->pod) &
+			gq_ledger_rules_active(ledger));
 	case GQ_SUBJECT_EPHEMERAL:
 	case GQ_SUBJECT_WORKLOAD:
 	case GQ_SUBJECT_SCALE:
@@ -266,6 +267,13 @@ bool gq_subject_needs_reads(const struct gq_subject *subject)
 		break;
 	}
 	return false;
+}
+
+bool gq_subject_is_awaited(const struct gq_subject *subject)
+{
+	return subject->kind == GQ_SUBJECT_POD && subject->posture &&
+	       (gq_pod_asks_for_gpu(subject->pod) ||
+		gq_rules_concern_itself(subject->posture, subject->pod));
 }
 
 /* The workload whose scale is to change is not part of the review. */

@@ -52,7 +52,11 @@ int gq_subject_read(const struct gq_review *review, const struct gq_policy_place
 void gq_subject_done(struct gq_subject *subject);
 
 /* Whether the decision may ask for reads. */
-bool gq_subject_needs_reads(const struct gq_subject *subject);
+bool gq_subject_needs_reads(const struct gq_subject *subject, const struct gq_ledger *ledger);
+
+/* Whether the API server refuses it while nobody answers, by the registrations of manifests/: then
+ * a refusal with a reason is better than none. */
+bool gq_subject_is_awaited(const struct gq_subject *subject);
 
 /* When it is decided, and until when. */
 struct gq_subject_time {

@@ -22,7 +22,7 @@ import (
 )
 
 // userNamespacesLabel has the API server ask about every pod of a namespace.
-const userNamespacesLabel = "gpuquota.io/user-namespaces"
+const userNamespacesLabel = "gpuquota.io/require-user-namespaces"
 
 // ruleCase is one of tests/data/rules; its README.md says what the fields mean.
 type ruleCase struct {

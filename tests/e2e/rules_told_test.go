@@ -138,8 +138,9 @@ rules:
 	text := s.denial(err, "rules.gpuquota.io")
 	const want = "containers/main is privileged, which opens every device of the node to it: remove securityContext.privileged.\n" +
 		"Volume v0 (hostPath /dev) opens /dev of the node to the pod, and with it devices that nobody asked for: " +
-		"remove the volume and ask for GPUs in resources.limits (nvidia.com/gpu: 1).\n" +
-		"containers/main sets NVIDIA_VISIBLE_DEVICES to all and asks for no GPU, so it would use GPUs that are not counted: " +
+		"remove the volume, or ask who runs the cluster to exempt the namespace. GPUs are asked for in resources.limits " +
+		"(nvidia.com/gpu: 1), shared memory by an emptyDir with medium: Memory.\n" +
+		"containers/main sets NVIDIA_VISIBLE_DEVICES to all and asks for no nvidia.com/gpu, so it would use GPUs that are not counted: " +
 		"remove the variable, or ask for GPUs in resources.limits (nvidia.com/gpu: 1)."
 	if !strings.HasSuffix(text, want) {
 		t.Errorf("want\n%s\nhave\n%s", want, text)
@@ -200,7 +201,7 @@ rules: {privileged: enforce, gpuWithoutRequest: enforce, hostPath: enforce}
 		if err == nil {
 			t.Errorf("%s: %s", pod, out)
 		}
-		s.denialText(out, "rules.gpuquota.io", "ephemeralContainers/sees sets NVIDIA_VISIBLE_DEVICES to all")
+		s.denialText(out, "rules.gpuquota.io", "ephemeralContainers/sees sets NVIDIA_VISIBLE_DEVICES (all), and an ephemeral container can ask for no GPU")
 	}
 	// A copy is a new pod. The node's debugger is one, too.
 	out, err := debug("bad", "copied", "general", "--copy-to=copy")

@@ -301,7 +301,7 @@ static void paths_lead_to_sockets_and_devices(void **state)
 	for (size_t i = 0; i < LEN(readings); i++) {
 		print_message("%s\n", readings[i].path);
 		assert_true(gq_host_path_clean(readings[i].path, clean));
-		struct gq_host_path_reading reading = gq_host_path_read(clean);
+		struct gq_host_path_reading reading = gq_host_path_read(clean, false);
 		assert_string_equal(reading.socket ? reading.socket : "", readings[i].socket);
 		assert_string_equal(reading.device ? reading.device : "", readings[i].device);
 	}

@@ -104,12 +104,13 @@ static void all_are_told(void **state)
 	    message_of(w),
 	    "containers/c is privileged, which opens every device of the node to it: remove "
 	    "securityContext.privileged.\n"
-	    "Volume v (hostPath /run/docker.sock) opens /run/docker.sock to the pod, and with it "
-	    "a container runtime, which starts containers that no quota counts: remove the volume, "
+	    "Volume v (hostPath /run/docker.sock) opens /run/docker.sock to the pod, by which "
+	    "it can start containers that no quota counts: remove the volume, "
 	    "or ask who runs the cluster to exempt the namespace.\n"
 	    "Volume v (hostPath /run/docker.sock): pods may mount nothing of a node here; use an "
 	    "emptyDir, or a PersistentVolumeClaim.\n"
-	    "containers/c sets NVIDIA_VISIBLE_DEVICES to all and asks for no GPU, so it would use "
+	    "containers/c sets NVIDIA_VISIBLE_DEVICES to all and asks for no nvidia.com/gpu, so it "
+	    "would use "
 	    "GPUs that are not counted: remove the variable, or ask for GPUs in resources.limits "
 	    "(nvidia.com/gpu: 1).");
 	assert_int_equal(w->verdict.rule_findings[GQ_MODE_ENFORCE],

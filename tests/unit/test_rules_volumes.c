@@ -6,6 +6,7 @@
 #include "quota/rules_internal.h"
 #include "quota_testing.h"
 
+#define MOST 96 /* objects that are read for one pod */
 #define POLICY                                                                                     \
 	"tenants: [{name: team, namespaces: [a-train], quota: {\"*\": {gpus: 8}}}]\n"              \
 	"rules: {containerRuntimeSockets: enforce}\n"
@@ -102,7 +103,7 @@ static void reads_that_fail(void **state)
 		assert_int_equal(decide(w, &pod), cases[i].kind);
 		assert_int_equal(w->reads.n, 1);
 		if (cases[i].kind == GQ_VERDICT_UNAVAILABLE)
-			assert_int_equal(w->verdict.reason, GQ_REASON_VOLUME);
+			assert_int_equal(w->verdict.reason, GQ_REASON_REFERENCE);
 		world_free(w);
 	}
 }
@@ -136,20 +137,20 @@ static void more_than_can_be_read(void **state)
 	struct world *w = rules_world(POLICY);
 
 	(void)state;
-	for (unsigned n = GQ_READS_MAX; n <= GQ_READS_MAX + 1; n++) {
+	for (unsigned n = MOST; n <= MOST + 1; n++) {
 		gq_buf_reset(&text);
 		gq_buf_puts(&text, "{'spec':{'volumes':[");
 		for (unsigned i = 0; i < n; i++)
 			gq_buf_printf(&text, "%s" CLAIMED("v%u", "c%u"), i ? "," : "", i, i);
 		gq_buf_puts(&text, "]}}");
-		bool many = n > GQ_READS_MAX;
+		bool many = n > MOST;
 		assert_int_equal(rules_ask_pod(w, text.data),
 				 many ? GQ_VERDICT_DENY : GQ_VERDICT_ALLOW);
 		if (many)
 			assert_string_equal(
 			    message_of(w),
 			    "The pod has more volumes by claims than can be looked at, "
-			    "volume v100 among them, so it cannot be told where they "
+			    "volume v96 among them, so it cannot be told where they "
 			    "lead: use fewer.");
 	}
 	world_free(w);

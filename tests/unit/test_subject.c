@@ -18,6 +18,23 @@
 	HEAD "'operation':'" operation "','resource':{'group':'','resource':'pods'},"              \
 	     "'subResource':'" subresource "',"
 
+/* Without a policy, so every rule may be switched on. */
+static struct gq_ledger *ledger;
+
+static int setup(void **state)
+{
+	(void)state;
+	ledger = gq_ledger_new(&(struct gq_ledger_options){0});
+	return ledger ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	gq_ledger_free(ledger);
+	return 0;
+}
+
 static const struct gq_policy_place place = {"gpuquota-system", "gpuquota-policy"};
 
 struct read {
@@ -98,7 +115,7 @@ static void captures(void **state)
 		read_capture(&r, cases[i].file, NULL);
 		if (r.subject.kind != cases[i].kind)
 			fail_msg("%s: %d", cases[i].file, r.subject.kind);
-		assert_int_equal(gq_subject_needs_reads(&r.subject), cases[i].reads);
+		assert_int_equal(gq_subject_needs_reads(&r.subject, ledger), cases[i].reads);
 		bool pod = cases[i].kind == GQ_SUBJECT_POD || cases[i].kind == GQ_SUBJECT_EPHEMERAL;
 		assert_int_equal(r.subject.pod != NULL, pod);
 		assert_int_equal(r.subject.posture != NULL, pod);
@@ -247,7 +264,7 @@ static void harmless_pods(void **state)
 		read_text(&r, text);
 		assert_int_equal(r.code, 0);
 		assert_int_equal(r.subject.kind, GQ_SUBJECT_POD);
-		assert_int_equal(gq_subject_needs_reads(&r.subject), cases[i].reads);
+		assert_int_equal(gq_subject_needs_reads(&r.subject, ledger), cases[i].reads);
 		read_done(&r);
 	}
 }
@@ -315,7 +332,7 @@ static void policies(void **state)
 		read_body(&r, body, strlen(body), &place);
 		assert_int_equal(r.code, 0);
 		assert_int_equal(r.subject.kind, cases[i].it ? GQ_SUBJECT_POLICY : GQ_SUBJECT_NONE);
-		assert_false(gq_subject_needs_reads(&r.subject));
+		assert_false(gq_subject_needs_reads(&r.subject, ledger));
 		read_done(&r);
 	}
 }
@@ -328,5 +345,5 @@ int main(void)
 	    cmocka_unit_test(policies),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, setup, teardown);
 }
