@@ -34,10 +34,10 @@ struct gq_json_keep {
 	}
 
 /* First among its siblings: an object in an array is kept only if this key is that string in it,
- * written without escapes. Both are literals. */
-#define GQ_JSON_KEEP_ONLY(key, value)                                                              \
+ * written without escapes; or one of several, "one\0two". Literals. */
+#define GQ_JSON_KEEP_ONLY(key, values)                                                             \
 	{                                                                                          \
-		key "\0" value, gq_json_only                                                       \
+		key "\0" values "\0", gq_json_only                                                 \
 	}
 extern const struct gq_json_keep gq_json_only[];
 

@@ -281,15 +281,22 @@ int gq_json_text(struct gq_json_stream *s, const char *p, size_t len)
 	return 0;
 }
 
+/* Whether the emitted string, len bytes with its quotes, is one of only. */
+static bool is_one_of(const char *only, const char *text, size_t len)
+{
+	for (; *only; only += strlen(only) + 1)
+		if (len == strlen(only) + 2 && *text == '"' && memcmp(text + 1, only, len - 2) == 0)
+			return true;
+	return false;
+}
+
 int gq_json_text_end(struct gq_json_stream *s, const char *p)
 {
 	struct gq_buf *slot = &s->slots[s->slot];
 
 	if (s->only) {
-		const char *text = s->out.data + s->only_at;
-		size_t len = strlen(s->only);
-		s->frames[s->depth].wanted = s->out.len - s->only_at == len + 2 && *text == '"' &&
-					     memcmp(text + 1, s->only, len) == 0;
+		s->frames[s->depth].wanted =
+		    is_one_of(s->only, s->out.data + s->only_at, s->out.len - s->only_at);
 	}
 	if (!s->slot)
 		return 0;

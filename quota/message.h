@@ -160,13 +160,14 @@
 	X(ENV_FROM_MAP, "container source")                                                        \
 	X(OWNER_POD, "name")                                                                       \
 	X(CLASS_UNKNOWN, "")                                                                       \
-	/* {pods} of WORKLOAD_SHORT. each: what one asks for. MORE: besides those that there are.  \
-	 * SURGE and INSTEAD: of pods, another of these; old: PODS_… of what they replace */     \
+	/* {pods} of WORKLOAD_SHORT. each: what one asks for, of GPUs a phrase EACH. MORE: beside  \
+	 * those there are. SURGE, INSTEAD: of pods, one of these; old: what they replace */       \
 	X(WORKLOAD, "workload")                                                                    \
 	X(WORKLOAD_PODS_ONE, "count each")                                                         \
 	X(WORKLOAD_PODS_MANY, "count each")                                                        \
 	X(WORKLOAD_MORE_ONE, "count each")                                                         \
 	X(WORKLOAD_MORE_MANY, "count each")                                                        \
+	X(WORKLOAD_EACH, "each")                                                                   \
 	X(WORKLOAD_SURGE, "pods surge")                                                            \
 	X(WORKLOAD_INSTEAD, "pods old")                                                            \
 	/* Amounts: gq_message_gpus() and gq_message_memory(). */                                  \

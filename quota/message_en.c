@@ -291,6 +291,7 @@ const char *const gq_messages_en[GQ_MSG_COUNT] = {
     [GQ_MSG_WORKLOAD_MORE_ONE] = "{count} more pod of {each}",
     [GQ_MSG_WORKLOAD_MORE_MANY] = "{count} more pods of {each}",
     [GQ_MSG_WORKLOAD_SURGE] = "{pods}, and {surge} more while it rolls",
+    [GQ_MSG_WORKLOAD_EACH] = "{each}",
     [GQ_MSG_WORKLOAD_INSTEAD] = "{pods}, in place of {old}",
     [GQ_MSG_CLASS_UNKNOWN] = "unknown",
     [GQ_MSG_UNLIMITED] = "unlimited",

@@ -180,8 +180,8 @@ const char *const gq_messages_zh[GQ_MSG_COUNT] = {
     [GQ_MSG_RULE_ENV_MAPS] = "{container} 从过多的 ConfigMap 引入环境变量，无法逐一检查：请减少 "
 			     "ConfigMap 的数量，或逐个写明变量。",
     [GQ_MSG_RULE_ENV_BEYOND] =
-	"{container} 申请了 GPU，又设置了 {name}（{value}），会取代设备插件分配的 "
-	"GPU，从而可能使用其他 GPU：请去掉这个环境变量。",
+	"{container} 设置了 {name}（{value}），会取代设备插件为它分配的 GPU，从而可能使用其他 "
+	"GPU：请去掉这个环境变量。",
     [GQ_MSG_RULE_PLACED] =
 	"Pod 带有注解 {name}，它由 HAMi 用来记录已分配的 GPU，不应由他人写入：请去掉该注解。",
     [GQ_MSG_UNSUPPORTED_RESOURCE] =
@@ -259,7 +259,7 @@ const char *const gq_messages_zh[GQ_MSG_COUNT] = {
     [GQ_MSG_LIST_SEPARATOR] = "、",
     [GQ_MSG_OR_SEPARATOR] = " 或 ",
     [GQ_MSG_PATH_READ_ONLY] = "{path}（只读）",
-    [GQ_MSG_ENV_FROM_MAP] = "{container}（envFrom 引用的 ConfigMap {source}）",
+    [GQ_MSG_ENV_FROM_MAP] = "{container} 通过 envFrom 的 ConfigMap {source}",
     [GQ_MSG_OWNER_POD] = "Pod {name}",
     [GQ_MSG_WORKLOAD] = "{workload}：",
     [GQ_MSG_WORKLOAD_PODS_ONE] = "{count} 个 Pod，每个 {each}",
@@ -267,7 +267,8 @@ const char *const gq_messages_zh[GQ_MSG_COUNT] = {
     [GQ_MSG_WORKLOAD_MORE_ONE] = "新增 {count} 个 Pod，每个 {each}",
     [GQ_MSG_WORKLOAD_MORE_MANY] = "新增 {count} 个 Pod，每个 {each}",
     [GQ_MSG_WORKLOAD_SURGE] = "{pods}，滚动更新时另加 {surge} 个",
-    [GQ_MSG_WORKLOAD_INSTEAD] = "{pods}，替换 {old}",
+    [GQ_MSG_WORKLOAD_EACH] = "{each} 张",
+    [GQ_MSG_WORKLOAD_INSTEAD] = "{pods}；取代原有的 {old}",
     [GQ_MSG_CLASS_UNKNOWN] = "未知",
     [GQ_MSG_UNLIMITED] = "不限",
     [GQ_MSG_GPUS_ONE] = "{count} 张 GPU",

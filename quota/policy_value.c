@@ -182,7 +182,10 @@ int gq_policy_word(struct gq_policy_reader *r, const struct gq_yaml_node *node, 
 		if (off && strcmp(words[i], "disabled") == 0)
 			nearest = (struct gq_nearest){.best = words[i]};
 	}
-	if (nearest.best && node->len > 2) /* of two letters any word is near */
+	/* to two letters any word is near */
+	bool near = nearest.best && (node->len > 2 || strcasecmp(nearest.best, node->text) == 0 ||
+				     (off && strcmp(nearest.best, "disabled") == 0));
+	if (near)
 		gq_hint(&hint, "did you mean \"%s\"?", nearest.best);
 	else if (off && words == gq_policy_modes)
 		gq_hint(&hint, "write audit to refuse nothing");

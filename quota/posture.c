@@ -21,8 +21,17 @@ static const struct gq_json_keep keep_env_source[] = {
     {"configMapKeyRef", keep_presence}, {"secretKeyRef", keep_presence},
     {"fieldRef", keep_presence},        {"resourceFieldRef", keep_presence},
     {"fileKeyRef", keep_presence},      GQ_JSON_KEEP_END};
+#define VISIBLE_DEVICES "NVIDIA_VISIBLE_DEVICES"
+#define DRIVER_CAPABILITIES "NVIDIA_DRIVER_CAPABILITIES"
+#define DISABLE_CONTROL "CUDA_DISABLE_CONTROL"
+#define CORE_POLICY "GPU_CORE_UTILIZATION_POLICY"
+/* A pod may have hundreds of others. */
 static const struct gq_json_keep keep_env[] = {
-    {"name", NULL}, {"value", NULL}, {"valueFrom", keep_env_source}, GQ_JSON_KEEP_END};
+    GQ_JSON_KEEP_ONLY("name", VISIBLE_DEVICES "\0" DRIVER_CAPABILITIES "\0" DISABLE_CONTROL
+					      "\0" CORE_POLICY),
+    {"value", NULL},
+    {"valueFrom", keep_env_source},
+    GQ_JSON_KEEP_END};
 static const struct gq_json_keep keep_name[] = {{"name", NULL}, GQ_JSON_KEEP_END};
 static const struct gq_json_keep keep_env_from[] = {
     {"prefix", NULL}, {"configMapRef", keep_name}, {"secretRef", keep_name}, GQ_JSON_KEEP_END};
@@ -94,10 +103,10 @@ static const char *const lists[] = {
 };
 
 static const char *const env_names[GQ_ENVS] = {
-    [GQ_ENV_VISIBLE_DEVICES] = "NVIDIA_VISIBLE_DEVICES",
-    [GQ_ENV_DRIVER_CAPABILITIES] = "NVIDIA_DRIVER_CAPABILITIES",
-    [GQ_ENV_DISABLE_CONTROL] = "CUDA_DISABLE_CONTROL",
-    [GQ_ENV_CORE_POLICY] = "GPU_CORE_UTILIZATION_POLICY",
+    [GQ_ENV_VISIBLE_DEVICES] = VISIBLE_DEVICES,
+    [GQ_ENV_DRIVER_CAPABILITIES] = DRIVER_CAPABILITIES,
+    [GQ_ENV_DISABLE_CONTROL] = DISABLE_CONTROL,
+    [GQ_ENV_CORE_POLICY] = CORE_POLICY,
 };
 
 const char *gq_container_list(enum gq_container_kind kind)
@@ -437,6 +446,7 @@ static int read_capabilities(struct build *b, const struct gq_field *security,
 		if (!json_object_is_type(value, json_type_string))
 			return gq_field_fail(&item, NULL, GQ_EINVALID, b->err, "must be a string");
 		const char *name = json_object_get_string(value);
+		c->all_powers |= is_capability(name, "ALL");
 		c->sys_admin |= is_capability(name, "SYS_ADMIN");
 		c->sys_ptrace |= is_capability(name, "SYS_PTRACE");
 	}

@@ -73,11 +73,11 @@ struct gq_posture_container {
 	const char *name;
 	bool sidecar; /* init, with restartPolicy Always */
 	bool privileged;
-	bool host_process;          /* Windows; the pod's where the container says nothing */
-	bool unmasked_proc;         /* procMount: Unmasked */
-	bool sys_admin, sys_ptrace; /* capabilities.add, ALL included */
-	bool probed;                /* has a readiness or startup probe */
-	bool has_gpu;               /* asks for a GPU by a name of gpu_names.h or by a claim */
+	bool host_process;  /* Windows; the pod's where the container says nothing */
+	bool unmasked_proc; /* procMount: Unmasked */
+	bool all_powers, sys_admin, sys_ptrace; /* of capabilities.add; ALL is all three */
+	bool probed;                            /* has a readiness or startup probe */
+	bool has_gpu; /* asks for a GPU by a name of gpu_names.h or by a claim */
 	/* Among these one of NVIDIA's device plugin, which sets NVIDIA_VISIBLE_DEVICES. */
 	bool has_plugin_gpu;
 	const struct gq_env *envs;

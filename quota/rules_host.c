@@ -11,7 +11,8 @@ static void check_powers(const struct gq_ruled *ruled, const struct gq_posture_c
 {
 	struct gq_container_path path = gq_container_path(container);
 	bool both = container->sys_admin && container->sys_ptrace;
-	const char *capability = both                    ? "ALL, SYS_ADMIN, SYS_PTRACE"
+	const char *capability = container->all_powers   ? "ALL"
+				 : both                  ? "SYS_ADMIN, SYS_PTRACE"
 				 : container->sys_admin  ? "SYS_ADMIN"
 				 : container->sys_ptrace ? "SYS_PTRACE"
 							 : NULL;

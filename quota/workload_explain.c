@@ -89,10 +89,15 @@ static void print_pods(struct gq_buf *out, enum gq_locale locale, const struct g
 	enum gq_message_id one = more ? GQ_MSG_WORKLOAD_MORE_ONE : GQ_MSG_WORKLOAD_PODS_ONE;
 	enum gq_message_id many = more ? GQ_MSG_WORKLOAD_MORE_MANY : GQ_MSG_WORKLOAD_PODS_MANY;
 	PHRASE(amount);
+	PHRASE(asks);
 
 	gq_explain_amount(&amount, locale, finding, each);
+	if (finding->kind == GQ_FINDING_MEMORY)
+		gq_buf_puts(&asks, text(&amount));
+	else
+		PRINT(&asks, locale, GQ_MSG_WORKLOAD_EACH, {"each", text(&amount)});
 	PRINT(out, locale, pods == 1 ? one : many, {"count", number_of(pods).text},
-	      {"each", text(&amount)});
+	      {"each", text(&asks)});
 }
 
 /* What they need, in words: with those that are started before old ones end, and with the old. */

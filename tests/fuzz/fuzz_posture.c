@@ -46,6 +46,7 @@ static size_t touch_container(const struct gq_posture_container *c)
 	sum = sum * 2 + c->privileged;
 	sum = sum * 2 + c->host_process;
 	sum = sum * 2 + c->unmasked_proc;
+	check(!c->all_powers || (c->sys_admin && c->sys_ptrace));
 	sum = sum * 2 + c->sys_admin;
 	sum = sum * 2 + c->sys_ptrace;
 	sum = sum * 2 + c->probed;

@@ -89,6 +89,23 @@ static const struct gq_json_keep only_keep[] = {
     GQ_JSON_KEEP_ONLY("t", "yes"), {"v", NULL}, {"in", b_keep}, {0}};
 static const struct gq_json_keep some_keep[] = {{"a", only_keep}, {"z", NULL}, {0}};
 
+static const struct gq_json_keep either_keep[] = {
+    GQ_JSON_KEEP_ONLY("t", "yes\0no"), {"v", NULL}, {0}};
+static const struct gq_json_keep some_either_keep[] = {{"a", either_keep}, {0}};
+
+static void test_keep_either(void **state)
+{
+	static const struct outcome cases[] = {
+	    {"{\"a\":[{\"t\":\"yes\",\"v\":1},{\"t\":\"maybe\",\"v\":2},{\"v\":3,\"t\":\"no\"}]}",
+	     "{\"a\":[{\"t\":\"yes\",\"v\":1},{\"v\":3,\"t\":\"no\"}]}", 0},
+	    {"{\"a\":[{\"t\":\"yesno\"},{\"t\":\"ye\"},{\"t\":\"\"},{\"t\":\"nox\"}]}",
+	     "{\"a\":[]}", 0},
+	};
+
+	(void)state;
+	check(some_either_keep, cases, COUNT(cases));
+}
+
 static void test_keep_only(void **state)
 {
 	static const struct outcome cases[] = {
@@ -263,9 +280,13 @@ static void test_long_strings(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_keep_tree),       cmocka_unit_test(test_keep_only),
-	    cmocka_unit_test(test_keep_everything), cmocka_unit_test(test_twice),
-	    cmocka_unit_test(test_twice_in_many),   cmocka_unit_test(test_resource_version),
+	    cmocka_unit_test(test_keep_tree),
+	    cmocka_unit_test(test_keep_only),
+	    cmocka_unit_test(test_keep_either),
+	    cmocka_unit_test(test_keep_everything),
+	    cmocka_unit_test(test_twice),
+	    cmocka_unit_test(test_twice_in_many),
+	    cmocka_unit_test(test_resource_version),
 	    cmocka_unit_test(test_long_strings),
 	};
 

@@ -262,7 +262,10 @@ static void check_words(enum gq_message_id id, const char *text)
 					    "schedulerName",
 					    "nodeName",
 					    "readinessProbe",
-					    "startupProbe"};
+					    "startupProbe",
+					    "medium",
+					    "Memory",
+					    "envFrom"};
 
 	for (const char *p = text; *p;) {
 		size_t len = 0;
@@ -281,9 +284,15 @@ static void check_words(enum gq_message_id id, const char *text)
 	}
 }
 
-/* A character of prose that takes up half the width of a Chinese one. */
-static bool is_half_width(const char *at)
+/* A character of prose that takes up half the width of a Chinese one. {where} takes up all of it:
+ * what stands there ends with a full-width bracket. */
+static bool is_half_width(const char *text, const char *at)
 {
+	static const char where[] = "{where}";
+	size_t before = (size_t)(at - text), len = sizeof where - 1;
+
+	if (*at == '}' && before + 1 >= len && memcmp(at + 1 - len, where, len) == 0)
+		return false;
 	return is_letter(*at) || (*at >= '0' && *at <= '9') || *at == '{' || *at == '}';
 }
 
@@ -295,7 +304,7 @@ static void check_spacing(enum gq_message_id id, const char *text)
 		width = gq_utf8_width(text + i, strlen(text + i));
 		const char *at = text + i, *next = at + width;
 		bool here = is_chinese(at), there = is_chinese(next);
-		if ((here && is_half_width(next)) || (is_half_width(at) && there))
+		if ((here && is_half_width(text, next)) || (is_half_width(text, at) && there))
 			fail_msg("%s in zh: no space at %s", messages[id].name, at);
 		if ((here && *next && strchr(",;:.()!?", *next)) ||
 		    (there && strchr(",;:.()!?", *at)))

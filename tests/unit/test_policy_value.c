@@ -473,7 +473,7 @@ static const struct policy_case cases[] = {
 	     "  - name: a\n"
 	     "    namespaces: [team-*]\n",
      .problems = "p:5:18: \"team-*\" is not the name of a namespace; patterns are not "
-		 "supported; use a namespaceSelector\n"},
+		 "supported: name each namespace\n"},
     {.name = "namespace 5",
      .yaml = "tenants:\n"
 	     "  - name: a\n"

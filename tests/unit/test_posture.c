@@ -49,8 +49,8 @@ static void print_container(struct gq_buf *out, const struct gq_posture_containe
 	gq_buf_printf(out, "%s%s%s%s", c->sidecar ? " sidecar" : "",
 		      c->privileged ? " privileged" : "", c->host_process ? " hostProcess" : "",
 		      c->unmasked_proc ? " unmasked" : "");
-	gq_buf_printf(out, "%s%s%s%s", c->sys_admin ? " admin" : "", c->sys_ptrace ? " ptrace" : "",
-		      c->probed ? " probed" : "",
+	gq_buf_printf(out, "%s%s%s%s%s", c->all_powers ? " all" : "", c->sys_admin ? " admin" : "",
+		      c->sys_ptrace ? " ptrace" : "", c->probed ? " probed" : "",
 		      c->has_plugin_gpu ? " plugin-gpu"
 		      : c->has_gpu      ? " gpu"
 					: "");
@@ -179,9 +179,9 @@ static const struct {
     {ADDS("'CAP_SYS_ADMIN'"), "containers/c admin"},
     {ADDS("'cap_sys_Ptrace'"), "containers/c ptrace"},
     {ADDS("'NET_ADMIN','SYS_PTRACE'"), "containers/c ptrace"},
-    {ADDS("'ALL'"), "containers/c admin ptrace"},
-    {ADDS("'all'"), "containers/c admin ptrace"},
-    {ADDS("'CAP_ALL'"), "containers/c admin ptrace"},
+    {ADDS("'ALL'"), "containers/c all admin ptrace"},
+    {ADDS("'all'"), "containers/c all admin ptrace"},
+    {ADDS("'CAP_ALL'"), "containers/c all admin ptrace"},
     {ADDS("'SYS_ADMINS','CAP_','XCAP_SYS_ADMIN',''"), "containers/c"},
     {SECURITY("'capabilities':{'drop':['ALL']}"), "containers/c"},
     /* the environment */

@@ -104,15 +104,14 @@ static void all_are_told(void **state)
 	    message_of(w),
 	    "containers/c is privileged, which opens every device of the node to it: remove "
 	    "securityContext.privileged.\n"
-	    "Volume v (hostPath /run/docker.sock) opens /run/docker.sock to the pod, by which "
-	    "it can start containers that no quota counts: remove the volume, "
-	    "or ask who runs the cluster to exempt the namespace.\n"
+	    "Volume v (hostPath /run/docker.sock) opens /run/docker.sock to the pod, by which it "
+	    "can start containers that no quota counts: remove the volume, or ask who runs the "
+	    "cluster to exempt the namespace.\n"
 	    "Volume v (hostPath /run/docker.sock): pods may mount nothing of a node here; use an "
 	    "emptyDir, or a PersistentVolumeClaim.\n"
 	    "containers/c sets NVIDIA_VISIBLE_DEVICES to all and asks for no nvidia.com/gpu, so it "
-	    "would use "
-	    "GPUs that are not counted: remove the variable, or ask for GPUs in resources.limits "
-	    "(nvidia.com/gpu: 1).");
+	    "would use GPUs that are not counted: remove the variable, or ask for GPUs in "
+	    "resources.limits (nvidia.com/gpu: 1).");
 	assert_int_equal(w->verdict.rule_findings[GQ_MODE_ENFORCE],
 			 1u << GQ_RULE_PRIVILEGED | 1u << GQ_RULE_RUNTIME_SOCKETS |
 			     1u << GQ_RULE_HOST_PATH | 1u << GQ_RULE_GPU_WITHOUT_REQUEST);

@@ -291,6 +291,8 @@ static void claims_of_gpus(void **state)
 
 /* ---- updates ---- */
 
+#define PRIVILEGED "'securityContext':{'privileged':true}"
+
 static void updates_that_are_not_judged(void **state)
 {
 	static const struct {
@@ -303,11 +305,12 @@ static void updates_that_are_not_judged(void **state)
 	     {.resources = "'nvidia.com/gpu':'9'", .meta = "'labels':{'a':'b'}"}},
 	    {{.resources = "'nvidia.com/gpu':'1'"},
 	     {.resources = "'nvidia.com/gpu':'9'", .meta = "'deletionTimestamp':'now'"}},
-	    {{.container = "'securityContext':{'privileged':true}"},
-	     {.container = "'securityContext':{'privileged':true}", .fields = "'replicas':2"}},
+	    {{.container = PRIVILEGED, .fields = "'replicas':4"},
+	     {.container = PRIVILEGED, .fields = "'replicas':3"}},
+	    {{.container = PRIVILEGED}, {.container = PRIVILEGED, .meta = "'labels':{'a':'b'}"}},
 	    {{.kind = GQ_WORKLOAD_DAEMON_SET, .resources = "'nvidia.com/gpu':'9'"},
 	     {.kind = GQ_WORKLOAD_DAEMON_SET, .resources = "'nvidia.com/gpu':'9'"}},
-	    {{.ns = "elsewhere"}, {.ns = "elsewhere", .fields = "'replicas':9"}},
+	    {{.ns = "elsewhere", .fields = "'replicas':9"}, {.ns = "elsewhere"}},
 	};
 	struct world *w =
 	    world_new(TEAM_A "    quota: {A100: {gpus: 8}}\nrules: {privileged: enforce}\n");
@@ -321,22 +324,99 @@ static void updates_that_are_not_judged(void **state)
 	world_free(w);
 }
 
+/* More pods of a template that breaks a rule: nobody is kept from growing, but everybody learns
+ * why nothing comes of it. */
+static void growth_of_what_breaks_a_rule(void **state)
+{
+	static const char refused[] =
+	    "Deployment web: Its new pods are refused:\n"
+	    "containers/main is privileged, which opens every device of the node to it: remove "
+	    "securityContext.privileged.";
+	static const char *const modes[] = {"enforce", "warn", "audit", "disabled"};
+
+	(void)state;
+	for (size_t i = 0; i < LEN(modes); i++) {
+		char policy[256];
+		(void)snprintf(policy, sizeof policy,
+			       TEAM_A "    quota: {A100: {gpus: 8}}\nrules: {privileged: %s}\n",
+			       modes[i]);
+		struct world *w = world_new(policy);
+		for (int gpus = 0; gpus < 2; gpus++) {
+			const char *asks = gpus ? "'nvidia.com/gpu':'1'" : "";
+			struct workload_spec before = {.container = PRIVILEGED, .resources = asks};
+			struct workload_spec now = before;
+			now.fields = "'replicas':2";
+			for (int scaled = 0; scaled < 2; scaled++) {
+				if (scaled)
+					scale(w, &before, 2);
+				else
+					judge(w, &now, &before);
+				assert_int_equal(w->verdict.kind, GQ_VERDICT_ALLOW);
+				assert_int_equal(w->verdict.message.len, 0);
+				assert_int_equal(w->verdict.n_warnings, i < 2);
+				assert_int_equal(w->verdict.audit.len > 0, i == 2);
+				if (i < 3)
+					assert_int_equal(w->verdict.reason, GQ_REASON_PRIVILEGED);
+				if (i == 0)
+					assert_string_equal(warnings_of(w), refused);
+			}
+		}
+		world_free(w);
+	}
+}
+
+/* Nor is anybody kept from it whose pods are refused for another reason. */
+static void growth_in_a_namespace_of_nobody(void **state)
+{
+	struct world *w = world_new(TEAM_A "    quota: {A100: {gpus: 8}}\n");
+
+	(void)state;
+	world_namespace(w, "elsewhere", "");
+	judge(w, W(.ns = "elsewhere", .fields = "'replicas':9"), W(.ns = "elsewhere"));
+	assert_verdict(w, GQ_VERDICT_ALLOW, GQ_REASON_UNASSIGNED);
+	assert_ptr_equal(strstr(warnings_of(w), "Deployment web: Its new pods are refused:\n"
+						"Namespace elsewhere belongs to no tenant"),
+			 warnings_of(w));
+	world_free(w);
+}
+
+/* In the language of the tenant. */
+static void growth_in_chinese(void **state)
+{
+	struct world *w = world_new("locale: zh\n" TEAM_A "    quota: {A100: {gpus: 8}}\n"
+				    "rules: {privileged: enforce}\n");
+
+	(void)state;
+	scale(w, W(.container = PRIVILEGED), 2);
+	assert_ptr_equal(strstr(warnings_of(w), "Deployment web：它的新 Pod 会被拒绝：\n"
+						"containers/main 是特权容器"),
+			 warnings_of(w));
+	world_free(w);
+}
+
 /* A changed template is judged as a new one, whatever the old one was like. */
 static void a_changed_template(void **state)
 {
 	struct world *w =
 	    world_new(TEAM_A "    quota: {A100: {gpus: 8}}\nrules: {privileged: enforce}\n");
 	static const char nine[] = "'nvidia.com/gpu':'9'";
-	static const char powers[] = "'securityContext':{'privileged':true}";
 
 	(void)state;
 	judge(w, W(.resources = nine), W(.resources = "'nvidia.com/gpu':'1'"));
 	assert_verdict(w, GQ_VERDICT_DENY, GQ_REASON_OVER_LIMIT);
 	judge(w, W(.resources = nine, .annotation = "new"), W(.resources = nine));
 	assert_verdict(w, GQ_VERDICT_DENY, GQ_REASON_OVER_LIMIT);
-	judge(w, W(.container = powers, .annotation = "new"), W(.container = powers));
+	judge(w, W(.container = PRIVILEGED, .annotation = "new"), W(.container = PRIVILEGED));
 	assert_verdict(w, GQ_VERDICT_DENY, GQ_REASON_PRIVILEGED);
 	world_free(w);
+}
+
+static void read_failed(struct world *w)
+{
+	for (size_t i = 0; i < w->reads.n; i++) {
+		w->reads.items[i].done = true;
+		w->reads.items[i].code = GQ_EIO;
+	}
 }
 
 /* Whatever is wrong, a scale is not refused for it. */
@@ -345,7 +425,7 @@ static void a_scale_only_warns(void **state)
 	static const struct workload_spec cases[] = {
 	    {.resources = "'nvidia.com/gpu':'9'"},
 	    {.resources = "'nvidia.com/gpu':'x'"},
-	    {.container = "'securityContext':{'privileged':true}"},
+	    {.container = PRIVILEGED},
 	    {.ns = "elsewhere"},
 	    {.product = L40S},
 	    {.resources = "", .pod = CLAIMS},
@@ -357,7 +437,12 @@ static void a_scale_only_warns(void **state)
 	(void)state;
 	world_namespace(w, "elsewhere", "");
 	for (size_t i = 0; i < LEN(cases); i++) {
-		assert_int_equal(scale(w, &cases[i], INT64_MAX), GQ_VERDICT_ALLOW);
+		if (scale(w, &cases[i], INT64_MAX) == GQ_VERDICT_READ) {
+			read_failed(w);
+			assert_int_equal(scale(w, &cases[i], INT64_MAX), GQ_VERDICT_ALLOW);
+			assert_silent(w);
+		}
+		assert_int_equal(w->verdict.kind, GQ_VERDICT_ALLOW);
 		assert_int_equal(scale(w, &cases[i], INT64_MIN), GQ_VERDICT_ALLOW);
 		assert_int_equal(scale(unready, &cases[i], 9), GQ_VERDICT_ALLOW);
 		assert_int_equal(unready->verdict.message.len, 0);
@@ -396,8 +481,7 @@ static void too_little_memory(void **state)
 	struct world *w =
 	    world_new(TEAM_A "    quota: {A100: {gpus: 8}}\nrules: {privileged: warn}\n");
 	const struct workload_spec never = {.resources = "'nvidia.com/gpu':'9'"};
-	const struct workload_spec many = {.fields = "'replicas':9",
-					   .container = "'securityContext':{'privileged':true}"};
+	const struct workload_spec many = {.fields = "'replicas':9", .container = PRIVILEGED};
 
 	(void)state;
 	allocations_left = 0;
@@ -433,6 +517,9 @@ int main(void)
 	    cmocka_unit_test(claims_that_do_not_exist_yet),
 	    cmocka_unit_test(claims_of_gpus),
 	    cmocka_unit_test(updates_that_are_not_judged),
+	    cmocka_unit_test(growth_of_what_breaks_a_rule),
+	    cmocka_unit_test(growth_in_a_namespace_of_nobody),
+	    cmocka_unit_test(growth_in_chinese),
 	    cmocka_unit_test(a_changed_template),
 	    cmocka_unit_test(a_scale_only_warns),
 	    cmocka_unit_test(no_opinion),

@@ -12,12 +12,12 @@ static void in_chinese(void **state)
 	judge(w, W(.fields = "'replicas':7"), NULL);
 	assert_warned(
 	    w, "Deployment web：租户 team-a 的配额为 8 张 A100 GPU，剩余 8 张；此 Deployment "
-	       "需要 9 张（7 个 Pod，每个 1，滚动更新时另加 2 个），还缺 1 张。\n"
+	       "需要 9 张（7 个 Pod，每个 1 张，滚动更新时另加 2 个），还缺 1 张。\n"
 	       "Deployment web：其 Pod 全部可以容纳，但滚动更新时额外启动的 Pod 会被拒绝：请将 "
 	       "maxSurge 设为 0，将 maxUnavailable 设为 1。");
 	judge(w, W(.fields = "'replicas':12"), W(.fields = "'replicas':2"));
 	assert_warned(w, "Deployment web：租户 team-a 的配额为 8 张 A100 GPU，剩余 8 张；此 "
-			 "Deployment 需要 10 张（新增 10 个 Pod，每个 1），还缺 2 张。\n"
+			 "Deployment 需要 10 张（新增 10 个 Pod，每个 1 张），还缺 2 张。\n"
 			 "Deployment web：目前最多能容纳其 10 个 Pod，其余的在 GPU 释放前会被拒绝："
 			 "请将 spec.replicas 设为 10。");
 	judge(w, W(.resources = "'nvidia.com/gpu':'9'"), NULL);

@@ -50,7 +50,7 @@ static void pods_with_those_that_roll(void **state)
 	assert_silent(w);
 	judge(w, W(.fields = "'replicas':7"), NULL);
 	assert_warned(w, "Deployment web: team-a may hold 8 A100 GPUs and has 8 free; this "
-			 "Deployment needs 9 (7 pods of 1 and 2 more while it rolls): 1 too few.\n"
+			 "Deployment needs 9 (7 pods of 1, and 2 more while it rolls): 1 too few.\n"
 			 "Deployment web: All its pods fit, but not those that it starts besides "
 			 "while it rolls: set maxSurge to 0 and maxUnavailable to 1.");
 	judge(w, W(.fields = "'replicas':8,'strategy':{'rollingUpdate':{'maxSurge':0}}"), NULL);
@@ -58,7 +58,7 @@ static void pods_with_those_that_roll(void **state)
 	judge(w, W(.fields = "'replicas':12"), NULL);
 	assert_warned(w,
 		      "Deployment web: team-a may hold 8 A100 GPUs and has 8 free; this "
-		      "Deployment needs 15 (12 pods of 1 and 3 more while it rolls): 7 too few.\n"
+		      "Deployment needs 15 (12 pods of 1, and 3 more while it rolls): 7 too few.\n"
 		      "Deployment web: At most 8 of its pods fit now, and the others are "
 		      "refused until GPUs come free: set spec.replicas to 8.");
 	world_free(w);
@@ -127,7 +127,8 @@ static void as_many_as_there_are_nodes(void **state)
 	      W(.kind = GQ_WORKLOAD_DAEMON_SET, .resources = four,
 		.fields = "'updateStrategy':{'rollingUpdate':{'maxSurge':'50%'}}"),
 	      NULL);
-	assert_non_null(strstr(warnings_of(w), "needs 20 (3 pods of 4 and 2 more while it rolls)"));
+	assert_non_null(
+	    strstr(warnings_of(w), "needs 20 (3 pods of 4, and 2 more while it rolls)"));
 	judge(w, W(.kind = GQ_WORKLOAD_DAEMON_SET, .product = "NVIDIA-A100-PCIE-40GB"), NULL);
 	assert_silent(w);
 	world_free(w);
@@ -199,7 +200,8 @@ static void what_a_rollout_needs(void **state)
 	    /* eight of eight are held: one more while it rolls */
 	    {{.fields = "'replicas':7"},
 	     {.fields = "'replicas':7", .annotation = "new"},
-	     "has 1 free; this Deployment needs 2 (7 pods of 1 and 2 more while it rolls in place "
+	     "has 1 free; this Deployment needs 2 (7 pods of 1, and 2 more while it rolls, in "
+	     "place "
 	     "of 7 pods of 1): 1 too few."},
 	    {{.fields = "'replicas':7,'strategy':{'rollingUpdate':{'maxSurge':1}}"},
 	     {.fields = "'replicas':7,'strategy':{'rollingUpdate':{'maxSurge':1}}",
@@ -210,21 +212,23 @@ static void what_a_rollout_needs(void **state)
 	     NULL},
 	    {{.fields = "'replicas':7,'strategy':{'type':'Recreate'}"},
 	     {.fields = "'replicas':9,'strategy':{'type':'Recreate'}", .annotation = "new"},
-	     "needs 2 (9 pods of 1 in place of 7 pods of 1): 1 too few."},
+	     "needs 2 (9 pods of 1, in place of 7 pods of 1): 1 too few."},
 	    /* fewer, larger pods */
 	    {{.kind = GQ_WORKLOAD_STATEFUL_SET, .fields = "'replicas':7"},
 	     {.kind = GQ_WORKLOAD_STATEFUL_SET,
 	      .fields = "'replicas':3",
 	      .resources = "'nvidia.com/gpu':'2'"},
-	     "needs 3 (3 pods of 2 in place of 7 pods of 1): 2 too few."},
+	     "needs 3 (3 pods of 2, in place of 7 pods of 1): 2 too few."},
 	    /* smaller ones: the first ones beside all of the old */
 	    {{.fields = "'replicas':3", .resources = "'nvidia.com/gpu':'2'"},
 	     {.fields = "'replicas':3,'strategy':{'rollingUpdate':{'maxSurge':2}}"},
-	     "needs 2 (3 pods of 1 and 2 more while it rolls in place of 3 pods of 2): 1 too few."},
+	     "needs 2 (3 pods of 1, and 2 more while it rolls, in place of 3 pods of 2): 1 too "
+	     "few."},
 	    /* of another model: nothing of that is held */
 	    {{.fields = "'replicas':7"},
 	     {.fields = "'replicas':3", .product = H100},
-	     "may hold 2 H100 GPUs and has 2 free; this Deployment needs 3 (3 pods of 1 and 1 more "
+	     "may hold 2 H100 GPUs and has 2 free; this Deployment needs 3 (3 pods of 1, and 1 "
+	     "more "
 	     "while it rolls): 1 too few."},
 	};
 	struct world *w = world_new(TEAM_A "    quota: {A100: {gpus: 8}, H100: {gpus: 2}}\n");
