@@ -82,6 +82,10 @@ tenants:
 	t.Cleanup(func() { removeNamespace(t) })
 	wantNoTypeWarnings(t, "gpuquota-guard-own-objects")
 	grant(t, administrator, "gpuquota-administrator", install.Namespace)
+	if _, err := client.CoreV1().ConfigMaps(install.Namespace).Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "gpuquota-host-paths"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	before := maps(tenant)("gpuquota-journal").ResourceVersion
 
 	// Many creates at once, half of them over the quota. What gpuquota itself is refused is in its log, which is looked at in the end.
@@ -124,7 +128,7 @@ tenants:
 	}
 
 	// Somebody with the role admin in the namespace, who may do all of this by RBAC.
-	for _, name := range []string{"gpuquota-policy", "gpuquota-policy-accepted", "gpuquota-journal", "gpuquota-status"} {
+	for _, name := range []string{"gpuquota-policy", "gpuquota-policy-accepted", "gpuquota-journal", "gpuquota-status", "gpuquota-host-paths"} {
 		says := "configmaps " + name + " belongs to gpuquota: tenant-admin may not "
 		wantRefused(t, merge(tenant, name, `{"data":{"policy.yaml":"x"}}`), says+"change it")
 		wantRefused(t, merge(tenant, name, `{"metadata":{"labels":{"a":"b"}}}`), says+"change it")
@@ -176,6 +180,64 @@ tenants:
 	}
 	if _, err := pods.Patch(t.Context(), "gpuquota-stand-in", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{}); err != nil {
 		t.Errorf("another label: %v", err)
+	}
+	// Other ways to a label of a pod. An admin of the namespace is not given the rights for these, but
+	// controllers and schedulers of one's own are.
+	grantRules(t, "labels", "policies-test-labels", rbacv1.PolicyRule{APIGroups: []string{""},
+		Resources: []string{"pods/status", "pods/binding", "bindings", "pods/ephemeralcontainers", "pods/resize"}, Verbs: []string{"*"}},
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}})
+	labelling, _ := as(t, "labels")
+	pods = labelling.CoreV1().Pods(install.Namespace)
+	stand := func() *corev1.Pod {
+		t.Helper()
+		ret, err := client.CoreV1().Pods(install.Namespace).Get(t.Context(), "gpuquota-stand-in", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ret
+	}
+	const noLeader = `{"metadata":{"labels":{"gpuquota.io/leader":null}}}`
+	_, err = pods.Patch(t.Context(), "gpuquota-stand-in", types.MergePatchType, []byte(noLeader), metav1.PatchOptions{}, "status")
+	wantRefused(t, err, "the label gpuquota.io/leader belongs to gpuquota: labels may not change it")
+	idle := impostor.DeepCopy()
+	if _, err := client.CoreV1().Pods(install.Namespace).Create(t.Context(), idle, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	const leads = `{"metadata":{"labels":{"gpuquota.io/leader":"true"}}}`
+	_, err = pods.Patch(t.Context(), idle.Name, types.MergePatchType, []byte(leads), metav1.PatchOptions{}, "status")
+	wantRefused(t, err, "the label gpuquota.io/leader belongs to gpuquota: labels may not change it")
+	_, err = pods.Patch(t.Context(), idle.Name, types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}},"status":{"message":"x"}}`),
+		metav1.PatchOptions{}, "status")
+	if err != nil {
+		t.Errorf("another label, by the status: %v", err)
+	}
+	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: idle.Name, Labels: map[string]string{"gpuquota.io/leader": "true"}},
+		Target: corev1.ObjectReference{Kind: "Node", Name: "nowhere"}}
+	wantRefused(t, pods.Bind(t.Context(), binding, metav1.CreateOptions{}), "the label gpuquota.io/leader belongs")
+	wantRefused(t, labelling.CoreV1().RESTClient().Post().Namespace(install.Namespace).Resource("bindings").Body(binding).
+		Do(t.Context()).Error(), "the label gpuquota.io/leader belongs")
+	for _, subresource := range []string{"ephemeralcontainers", "resize"} {
+		_, _ = pods.Patch(t.Context(), idle.Name, types.StrategicMergePatchType, []byte(leads), metav1.PatchOptions{}, subresource)
+		if have, err := client.CoreV1().Pods(install.Namespace).Get(t.Context(), idle.Name, metav1.GetOptions{}); err != nil ||
+			have.Labels["gpuquota.io/leader"] != "" {
+			t.Errorf("labelled by %s: %v %v", subresource, err, have.Labels)
+		}
+	}
+	// These are ways indeed: other labels go by them.
+	binding.Labels = map[string]string{"bound": "yes"}
+	if err := pods.Bind(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Errorf("another binding: %v", err)
+	}
+	if have, err := client.CoreV1().Pods(install.Namespace).Get(t.Context(), idle.Name, metav1.GetOptions{}); err != nil ||
+		have.Labels["a"] != "b" || have.Labels["bound"] != "yes" {
+		t.Errorf("other labels: %v %v", err, have.Labels)
+	}
+	// No kubelet is there to see it off.
+	if err := client.CoreV1().Pods(install.Namespace).Delete(t.Context(), idle.Name, *metav1.NewDeleteOptions(0)); err != nil {
+		t.Error(err)
+	}
+	if stand().Labels["gpuquota.io/leader"] != "true" {
+		t.Errorf("the leader is no leader any more: %v", stand().Labels)
 	}
 	// Somebody who may change registrations, and so could keep gpuquota from being asked.
 	grantRules(t, "registers", "policies-test-registers", rbacv1.PolicyRule{APIGroups: []string{"admissionregistration.k8s.io"},

@@ -3,6 +3,7 @@ package policies
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -25,7 +26,15 @@ func inits(fields string) string {
 	return "initContainers: [{name: first, image: none, " + fields + "}]\n" + plainPod
 }
 
-const seesAll = "env: [{name: NVIDIA_VISIBLE_DEVICES, value: all}]"
+// logs writes a pod with the logs of docker's containers.
+func logs(fields string) string {
+	return "volumes: [{name: logs, hostPath: {path: /var/lib/docker/containers/}}]\n" + main(fields)
+}
+
+const (
+	seesAll   = "env: [{name: NVIDIA_VISIBLE_DEVICES, value: all}]"
+	seesGiven = "env: [{name: NVIDIA_VISIBLE_DEVICES, valueFrom: {configMapKeyRef: {name: a, key: b}}}]"
+)
 
 // The pods that the policy refuses, and what it says.
 var guarded = []struct{ spec, says string }{
@@ -67,7 +76,30 @@ var guarded = []struct{ spec, says string }{
 	{withPath("/run/containerd"), "volume host"},
 	{withPath("/run/crio/crio.sock"), "volume host"},
 	{withPath("/run/k3s/containerd/containerd.sock"), "volume host"},
+	{withPath("/proc/sys/kernel"), "volume host (/proc/sys/kernel) reaches devices"},
+	{withPath("/proc/1/root/proc/1/root/proc/1/root/data"), "volume host"}, // deeper than anybody goes
+	{withPath("/proc/1/task/1/fd/3"), "reaches the socket or the files"},
+	{withPath("/run/nvidia-persistenced/socket"), "volume host"},
+	{withPath("/run/user"), "volume host"},
+	{withPath("/run/user/1000"), "volume host"},
+	{withPath("/var/lib/rancher/k3s/server/manifests"), "reaches devices, the kubelet"},
+	{withPath("/var/lib/rancher/k3s/agent/pod-manifests"), "reaches devices, the kubelet"},
+	{withPath("/var/lib/rancher/rke2/agent/pod-manifests"), "reaches devices, the kubelet"},
+	{withPath("/var/lib/rancher/rke2/server/manifests"), "reaches devices, the kubelet"},
+	{withPath("/var/lib/rancher"), "volume host"},
+	{withPath("/var/snap/microk8s/current/args"), "reaches devices, the kubelet"},
+	{withPath("/var/snap/microk8s/7000"), "reaches devices, the kubelet"},
+	{withPath("/var/lib/docker"), "reaches the socket or the files"},
+	{withPath("/var/lib/docker/overlay2"), "reaches the socket or the files"},
+	{withPath("/var/lib/docker/containers.d"), "reaches the socket or the files"},
+	{logs("volumeMounts: [{name: logs, mountPath: /logs}]"), "mounted with readOnly: true"},
+	{logs("volumeMounts: [{name: logs, mountPath: /logs, readOnly: true}, {name: logs, mountPath: /again}]"), "volume logs"},
 	{withPath(`\\.\pipe\containerd-containerd`), "volume host"},
+	{withPath(`C:\ProgramData\docker\config`), "reaches the socket or the files"},
+	{withPath(`C:\data\..\ProgramData\docker`), "volume host"},
+	{withPath(`C:\`), "volume host"},
+	{withPath(`c:/var/lib/kubelet/pods`), "reaches devices, the kubelet"},
+	{withPath(`\\?\C:\var\lib`), "reaches devices, the kubelet"},
 	{withPath(`//./PIPE/docker_engine`), "volume host"},
 	{"volumes: [{name: a, hostPath: {path: /srv}}, {name: b, hostPath: {path: /srv/gpu, type: CharDevice}}]\n" + plainPod, "volume b (/srv/gpu)"},
 	{"volumes: [{name: a, hostPath: {path: /dev}}, {name: b, hostPath: {path: /sys}}]\n" + plainPod, "volume a (/dev), b (/sys)"},
@@ -83,6 +115,23 @@ var guarded = []struct{ spec, says string }{
 	{main(seesAll + ", resources: {limits: {nvidia.com/hostdev: 1}}"), "write resources.limits"},
 	{"metadata: {annotations: {gpu-fraction: \"0.5\"}}\n" + main(seesAll), "write resources.limits"},
 	{"schedulerName: kai-scheduler\nmetadata: {annotations: {gpu-fraction: \"0.5\"}}\n" + main(seesAll), "write resources.limits"},
+	{"schedulerName: kai-scheduler\nmetadata: {annotations: {gpu-fraction: \"0.5\"}}\n" +
+		main("env: [{name: NVIDIA_VISIBLE_DEVICES, valueFrom: {secretKeyRef: {name: a, key: b}}}]"), "write resources.limits"},
+	{"schedulerName: kai-scheduler\n" + main(seesGiven), "write resources.limits"},
+	{"metadata: {annotations: {gpu-fraction: \"0.5\"}}\n" + main(seesGiven), "write resources.limits"},
+	// What no device plugin of NVIDIA's answers.
+	{main(seesAll + ", resources: {limits: {nvidia.com/gpumem: 1024}}"), "write resources.limits"},
+	{main(seesAll + ", resources: {limits: {nvidia.com/gpu.other: 1}}"), "write resources.limits"},
+	{main(seesAll + ", resources: {limits: {nvidia.com/mig-1g.5gb: 0}}"), "write resources.limits"},
+	{main(seesAll + ", resources: {limits: {xnvidia.com/gpu: 1}}"), "write resources.limits"},
+	{main(seesAll + ", resources: {limits: {koordinator.sh/gpu: 100}}"), "write resources.limits"},
+	{main(seesAll + ", resources: {limits: {volcano.sh/vgpu-number: 1}}"), "write resources.limits"},
+	{main(seesAll + ", resources: {limits: {aliyun.com/gpu-mem: 1}}"), "write resources.limits"},
+	{main(seesAll + ", resources: {limits: {amd.com/gpu: 1}}"), "write resources.limits"},
+	{"resourceClaims: [{name: gpu, resourceClaimName: gpu}]\n" + main(seesAll+", resources: {claims: [{name: gpu}]}"), "write resources.limits"},
+	{main("envFrom: [{prefix: NVIDIA_, configMapRef: {name: a}}]"), "envFrom of container main has a prefix"},
+	{inits("envFrom: [{secretRef: {name: a}}, {prefix: 'N', secretRef: {name: b}}]"), "envFrom of container first has a prefix"},
+	{main("envFrom: [{prefix: NVIDIA_DRIVER_, configMapRef: {name: a}}]"), "choose another prefix"},
 	// A GPU of the neighbour is not one's own.
 	{"containers: [" + limits("one", "gpu: 1") + ", {name: two, image: none, " + seesAll + "}]", "container two sets"},
 }
@@ -96,6 +145,12 @@ var harmless = []string{
 	withPath("/data"), withPath("/device"), withPath("/devices/dev"), withPath("/srv/dev"), withPath("/system"),
 	withPath("/var/log"), withPath("/var/lib/data"), withPath("/var/running"), withPath("/run/mine"), withPath("/Dev"),
 	withPath("/etc/localtime"), withPath("/usr/share/zoneinfo"), withPath("/data/pipe/x"), withPath("/proc2"),
+	withPath("/proc/cpuinfo"), withPath("/proc/1/status"), withPath("/proc/1/root/data"), withPath("/proc/driver/rtc"),
+	withPath("/run/user/1000/app"), withPath("/run/user/me/docker.sock"), withPath("/run/nvidi"), withPath("/var/lock/mine"),
+	withPath("/var/lib/rancher/k3s/storage/a"), withPath("/var/snap/microk8s/common/default-storage/a"),
+	withPath("/var/snap/docker/common/data"), withPath("/var/lib/docker/containers"), withPath("//./pipe/mine"),
+	withPath(`C:\data`), withPath(`D:\var\lib\kubelet`), withPath("/c:/programdata/docker"), withPath("/data/c:/programdata"),
+	logs("volumeMounts: [{name: logs, mountPath: /logs, readOnly: true}]"),
 	"volumes: [{name: a, hostPath: {path: /srv/app.sock, type: Socket}}]\n" + plainPod,
 	"volumes: [{name: dev, emptyDir: {}}, {name: b, configMap: {name: b}}]\n" + main("volumeMounts: [{name: dev, mountPath: /dev/shm}]"),
 	main("env: [{name: NVIDIA_VISIBLE_DEVICES, value: none}]"),
@@ -104,10 +159,12 @@ var harmless = []string{
 	main("env: [{name: NVIDIA_DRIVER_CAPABILITIES, value: all}, {name: nvidia_visible_devices, value: all}]"),
 	main(seesAll + ", resources: {limits: {nvidia.com/gpu: 1}}"),
 	main(seesAll + ", resources: {limits: {nvidia.com/mig-1g.5gb: 1}}"),
-	main(seesAll + ", resources: {limits: {nvidia.com/gpumem: 1024}}"),
-	"resourceClaims: [{name: gpu, resourceClaimName: gpu}]\n" + main(seesAll+", resources: {claims: [{name: gpu}]}"),
-	"schedulerName: kai-scheduler\nmetadata: {annotations: {gpu-fraction: \"0.5\"}}\n" +
-		main("env: [{name: NVIDIA_VISIBLE_DEVICES, valueFrom: {configMapKeyRef: {name: a, key: b}}}]"),
+	main(seesAll + ", resources: {limits: {nvidia.com/gpu.shared: 1}}"),
+	main("envFrom: [{prefix: NVIDIA_, configMapRef: {name: a}}], resources: {limits: {nvidia.com/gpu: 1}}"),
+	main("envFrom: [{configMapRef: {name: a}}, {prefix: \"\", secretRef: {name: a}}, {prefix: NVIDIA_X, configMapRef: {name: a}}, " +
+		"{prefix: NVIDIA_VISIBLE_DEVICES, configMapRef: {name: a}}, {prefix: nvidia_, configMapRef: {name: a}}]"),
+	"schedulerName: kai-scheduler\nmetadata: {annotations: {gpu-fraction: \"0.5\"}}\n" + main(seesGiven),
+	"schedulerName: kai-scheduler\nmetadata: {annotations: {gpu-memory: \"2000\"}}\n" + main(seesGiven),
 }
 
 func guardPods(t *testing.T, namespace string) {
@@ -156,6 +213,25 @@ func TestGuardPods(t *testing.T) {
 		_, err := try(t, namespace, newPod(t, spec))
 		wantRefused(t, err, says)
 	}
+	runtimeClass(t, "nvidia-cdi")
+	runtimeClass(t, "kata-nvidia")
+	const capabilities = "env: [{name: NVIDIA_DRIVER_CAPABILITIES, value: utility}]"
+	_, err = try(t, namespace, newPod(t, "runtimeClassName: nvidia-cdi\n"+main(capabilities)))
+	wantRefused(t, err, "container main sets NVIDIA_DRIVER_CAPABILITIES under runtimeClassName nvidia-cdi")
+	_, err = try(t, namespace, newPod(t, "runtimeClassName: nvidia-cdi\n"+
+		inits("env: [{name: NVIDIA_DRIVER_CAPABILITIES, valueFrom: {configMapKeyRef: {name: a, key: b}}}]")))
+	wantRefused(t, err, "container first sets NVIDIA_DRIVER_CAPABILITIES")
+	for _, spec := range []string{
+		"runtimeClassName: nvidia-cdi\n" + plainPod,
+		"runtimeClassName: nvidia-cdi\n" + main("env: [{name: NVIDIA_DRIVER_CAPABILITIES}]"),
+		"runtimeClassName: nvidia-cdi\n" + main(capabilities+", resources: {limits: {nvidia.com/gpu: 1}}"),
+		"runtimeClassName: kata-nvidia\n" + main(capabilities),
+		"runtimeClassName: nvidia-cdi\nschedulerName: kai-scheduler\nmetadata: {annotations: {gpu-fraction: \"0.5\"}}\n" + main(capabilities),
+	} {
+		if _, err := try(t, namespace, newPod(t, spec)); err != nil {
+			t.Errorf("%v for\n%s", err, spec)
+		}
+	}
 	// As large as pods get, and with the last volume and the last container wrong.
 	if _, err := try(t, namespace, newPod(t, large())); err != nil {
 		t.Errorf("a large pod: %v", err)
@@ -171,6 +247,18 @@ func TestGuardPods(t *testing.T) {
 	bad.Spec.Volumes[39].HostPath.Path = "/dev"
 	_, err = try(t, namespace, bad)
 	wantRefused(t, err, "volume v39 (/dev)")
+	// At worst each path is compared with all, and each container's every mount is looked at.
+	bad = newPod(t, large())
+	for i := range bad.Spec.Volumes {
+		bad.Spec.Volumes[i].VolumeSource = corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{
+			Path: fmt.Sprintf("/proc/1/root/proc/1/cwd/var/lib/docker/containers/%d", i)}}
+	}
+	for i := range bad.Spec.Containers {
+		bad.Spec.Containers[i].EnvFrom = []corev1.EnvFromSource{{Prefix: "MINE_", ConfigMapRef: &corev1.ConfigMapEnvSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "a"}}}}
+	}
+	_, err = try(t, namespace, bad)
+	wantRefused(t, err, "volume v0 (", "v39 (")
 	bad = newPod(t, large())
 	bad.Spec.Containers[19].Env[1].Value = "all"
 	_, err = try(t, namespace, bad)
@@ -270,7 +358,9 @@ func templates(t *testing.T, spec string) map[schema.GroupVersionResource]*unstr
 	pod := newPod(t, spec)
 	template := func(policy string) string {
 		pod.Spec.RestartPolicy = corev1.RestartPolicy(policy)
-		return fmt.Sprintf("{metadata: {labels: {a: b}}, spec: %s}", flow(t, pod.Spec))
+		labels := map[string]string{"a": "b"}
+		maps.Copy(labels, pod.Labels)
+		return fmt.Sprintf("{metadata: {labels: %s, annotations: %s}, spec: %s}", flow(t, labels), flow(t, pod.Annotations), flow(t, pod.Spec))
 	}
 	var list []struct {
 		R string         `json:"r"`

@@ -84,7 +84,18 @@ func kubectl(t *testing.T, stdin string, args ...string) (string, error) {
 // server acts by it and, at the end, no longer does: acts makes a request that shows it.
 func inForce(t *testing.T, file string, acts func() bool) {
 	t.Helper()
-	if out, err := kubectl(t, "", "apply", "-f", policyFile(file)); err != nil {
+	inForceAs(t, file, "Deny", acts)
+}
+
+// inForceAs does so with another action than the file's.
+func inForceAs(t *testing.T, file, action string, acts func() bool) {
+	t.Helper()
+	content, err := os.ReadFile(policyFile(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.ReplaceAll(string(content), "validationActions: [Deny]", "validationActions: ["+action+"]")
+	if out, err := kubectl(t, text, "apply", "-f", "-"); err != nil {
 		t.Fatalf("apply %s: %s", file, out)
 	}
 	until := func(want bool) {
