@@ -82,10 +82,6 @@ tenants:
 	t.Cleanup(func() { removeNamespace(t) })
 	wantNoTypeWarnings(t, "gpuquota-guard-own-objects")
 	grant(t, administrator, "gpuquota-administrator", install.Namespace)
-	if _, err := client.CoreV1().ConfigMaps(install.Namespace).Create(t.Context(), &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: "gpuquota-host-paths"}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
 	before := maps(tenant)("gpuquota-journal").ResourceVersion
 
 	// Many creates at once, half of them over the quota. What gpuquota itself is refused is in its log, which is looked at in the end.
@@ -128,7 +124,7 @@ tenants:
 	}
 
 	// Somebody with the role admin in the namespace, who may do all of this by RBAC.
-	for _, name := range []string{"gpuquota-policy", "gpuquota-policy-accepted", "gpuquota-journal", "gpuquota-status", "gpuquota-host-paths"} {
+	for _, name := range []string{"gpuquota-policy", "gpuquota-policy-accepted", "gpuquota-journal", "gpuquota-status"} {
 		says := "configmaps " + name + " belongs to gpuquota: tenant-admin may not "
 		wantRefused(t, merge(tenant, name, `{"data":{"policy.yaml":"x"}}`), says+"change it")
 		wantRefused(t, merge(tenant, name, `{"metadata":{"labels":{"a":"b"}}}`), says+"change it")

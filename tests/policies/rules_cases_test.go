@@ -19,8 +19,6 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-
-	"gpuquota.io/tests/install"
 )
 
 // ruleOf tells by a policy and words of its message which of gpuquota's rules it stands for.
@@ -89,16 +87,15 @@ func (a *allowedPath) UnmarshalJSON(content []byte) error {
 	return json.Unmarshal(content, (*plain)(a))
 }
 
-// hostPaths gives the allow-list of a case as the ConfigMap of guard-host-paths.yaml has it; ok is false
+// hostPaths gives the allow-list of a case as guard-host-paths.yaml has it; ok is false
 // when the policy of the case says something that no policy here can: another mode, exemptions, lists.
-func (c *ruleCase) hostPaths() (data map[string]string, ok bool) {
+func (c *ruleCase) hostPaths() (lists allowed, ok bool) {
 	if c.Tenant != nil {
-		return nil, false
+		return lists, false
 	}
-	data = map[string]string{"readWrite": "", "readOnly": ""}
 	var mode string
 	if c.Policy == nil || json.Unmarshal(c.Policy, &mode) == nil {
-		return data, mode != "disabled"
+		return lists, mode != "disabled"
 	}
 	var policy struct {
 		Mode  string        `json:"mode"`
@@ -107,16 +104,16 @@ func (c *ruleCase) hostPaths() (data map[string]string, ok bool) {
 	decoder := json.NewDecoder(bytes.NewReader(c.Policy))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&policy); err != nil || policy.Mode != "enforce" {
-		return nil, false
+		return lists, false
 	}
-	for _, allowed := range policy.Allow {
-		list := "readWrite"
-		if allowed.ReadOnly {
-			list = "readOnly"
+	for _, path := range policy.Allow {
+		if path.ReadOnly {
+			lists.ReadOnly = append(lists.ReadOnly, path.Path)
+		} else {
+			lists.ReadWrite = append(lists.ReadWrite, path.Path)
 		}
-		data[list] += allowed.Path + "\n"
 	}
-	return data, true
+	return lists, true
 }
 
 // readRuleCases gives the cases of a rule, one for each value of those that stand for several.
@@ -309,7 +306,7 @@ func gather(t *testing.T, namespaces map[string]string) map[string][]*caseRun {
 		}
 		for i, c := range cases {
 			key := rule + "/" + c.Name
-			data, ok := c.hostPaths()
+			lists, ok := c.hostPaths()
 			if exceptions[key] != "" {
 				used[key] = true
 				continue
@@ -325,7 +322,7 @@ func gather(t *testing.T, namespaces map[string]string) map[string][]*caseRun {
 			if r.added != nil {
 				r.start(t)
 			}
-			runs[flow(t, data)] = append(runs[flow(t, data)], r)
+			runs[flow(t, lists)] = append(runs[flow(t, lists)], r)
 		}
 	}
 	for key := range exceptions {
@@ -352,31 +349,28 @@ func runtimeClass(t *testing.T, name string) {
 	})
 }
 
-// systemNamespace makes gpuquota's namespace for the time of the test, without gpuquota.
-func systemNamespace(t *testing.T) {
-	t.Helper()
-	if out, err := kubectl(t, "", "apply", "-f", filepath.Join(install.ManifestDir(repository), "00-namespace.yaml")); err != nil {
-		t.Fatal(out)
-	}
-	t.Cleanup(func() { removeNamespace(t) })
-}
+// allowed are the lists of guard-host-paths.yaml.
+type allowed struct{ ReadWrite, ReadOnly []string }
 
-// allowHostPaths sets the lists of guard-host-paths.yaml and waits until the API server goes by them:
-// a mark among them that its message names shows it. data: flow of the ConfigMap's data.
-func allowHostPaths(t *testing.T, data string, refusal func() string) {
+// allowHostPaths applies guard-host-paths.yaml with other lists, and waits until the API server goes by
+// them: a mark among them that its message names shows it.
+func allowHostPaths(t *testing.T, action string, lists allowed, refusal func() string) {
 	t.Helper()
-	mark := fmt.Sprintf("/mark-%06x", rand.IntN(1<<24))
-	var lists map[string]string
-	parse(t, data, &lists)
-	lists["readOnly"] += mark + "\n"
-	maps := client.CoreV1().ConfigMaps(install.Namespace)
-	object, err := maps.Get(t.Context(), "gpuquota-host-paths", metav1.GetOptions{})
+	content, err := os.ReadFile(policyFile("guard-host-paths.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	object.Data = lists
-	if _, err := maps.Update(t.Context(), object, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
+	mark := fmt.Sprintf("/mark-%06x", rand.IntN(1<<24))
+	text := strings.ReplaceAll(string(content), "validationActions: [Deny]", "validationActions: ["+action+"]")
+	for name, list := range map[string][]string{"readWrite": lists.ReadWrite, "readOnly": append(slices.Clone(lists.ReadOnly), mark)} {
+		before := regexp.MustCompile("(- name: " + name + "\n +expression: )\".*\"")
+		if !before.MatchString(text) {
+			t.Fatalf("guard-host-paths.yaml has no list %s", name)
+		}
+		text = before.ReplaceAllString(text, "${1}'"+flow(t, append([]string{}, list...))+"'")
+	}
+	if out, err := kubectl(t, text, "apply", "-f", "-"); err != nil {
+		t.Fatal(out)
 	}
 	eventually(t, "the list of host paths", func() error {
 		if text := refusal(); !strings.Contains(text, mark) {
@@ -389,7 +383,6 @@ func allowHostPaths(t *testing.T, data string, refusal func() string) {
 // Both fences are held to the same list: what the program refuses of single pods the policies find, and
 // what it lets pass they do not. They only warn here, so that each tells what it finds.
 func TestRuleCases(t *testing.T) {
-	systemNamespace(t)
 	namespace := newNamespace(t, nil)
 	for _, name := range []string{"nvidia-" + namespace, "kata-" + namespace} {
 		runtimeClass(t, name)
@@ -413,7 +406,9 @@ containers: [`+limits("main", "gpu: 1")+"]")
 	}
 	n := 0
 	for _, data := range slices.Sorted(maps.Keys(runs)) {
-		allowHostPaths(t, data, probed)
+		var lists allowed
+		parse(t, data, &lists)
+		allowHostPaths(t, "Warn", lists, probed)
 		for _, r := range runs[data] {
 			r.check(t, warned, told)
 			n++

@@ -302,6 +302,75 @@ static void too_late(void **state)
 	free(json);
 }
 
+/* Only those that the API server refuses without an answer hear the reason in a refusal; where it
+ * lets pass what gets none, a refusal would be the worse answer. */
+static void last_words(void **state)
+{
+	static const struct {
+		const char *spec;
+		bool told;
+	} cases[] = {
+	    {"{'containers':[{'name':'c','resources':{'limits':{'nvidia.com/gpu':'1'}}}]}", true},
+	    {"{'containers':[{'name':'c','securityContext':{'privileged':true}}]}", true},
+	    {"{'containers':[{'name':'c'}],'volumes':[{'name':'v','persistentVolumeClaim':{"
+	     "'claimName':'c'}}]}",
+	     false},
+	    {"{'containers':[{'name':'c','envFrom':[{'configMapRef':{'name':'m'}}]}]}", false},
+	};
+
+	(void)state;
+	app_set_policy(world.ledger,
+		       APP_POLICY "rules: {privileged: enforce, hostDevices: enforce, "
+				  "gpuWithoutRequest: enforce}\n");
+	for (size_t i = 0; i < LEN(cases); i++) {
+		struct gq_buf body GQ_BUF_CLEANUP = GQ_BUF_INIT(64u << 10);
+		gq_buf_printf(
+		    &body,
+		    "{'apiVersion':'admission.k8s.io/v1','kind':'AdmissionReview','request':{"
+		    "'uid':'r%zu','operation':'CREATE','namespace':'a-train','name':'p',"
+		    "'resource':{'resource':'pods'},'object':{'metadata':{'name':'p',"
+		    "'namespace':'a-train','uid':'u%zu'},'spec':%s}}}",
+		    i, i, cases[i].spec);
+		char *json = json_of(body.data);
+		struct gq_request *request =
+		    request_new(&world, "/validate", "timeout=3s", json, strlen(json));
+		print_message("%s\n", json);
+		world.clock.mono_ns += 3 * GQ_NS_PER_S;
+		request_handle(&world, request);
+		if (cases[i].told)
+			assert_has(assert_last_word(request), "time");
+		else
+			assert_has(assert_failed(request, 503), "time");
+		request_free(request);
+		free(json);
+	}
+}
+
+/* A sound review of an object with more in it than is looked at is refused in a review: an error
+ * would have the API server let it pass, where the registration says so. */
+static void more_than_is_looked_at(void **state)
+{
+	struct gq_buf body GQ_BUF_CLEANUP = GQ_BUF_INIT(1u << 20);
+
+	(void)state;
+	gq_buf_puts(&body,
+		    "{'apiVersion':'admission.k8s.io/v1','kind':'AdmissionReview','request':{"
+		    "'uid':'r','operation':'CREATE','namespace':'a-train','name':'p',"
+		    "'resource':{'resource':'pods'},'object':{'metadata':{'name':'p',"
+		    "'namespace':'a-train','uid':'u'},'spec':{'containers':[{'name':'c'}],"
+		    "'volumes':[");
+	for (int i = 0; i < 1001; i++)
+		gq_buf_printf(&body, "%s{'name':'v%d','emptyDir':{}}", i ? "," : "", i);
+	gq_buf_puts(&body, "]}}}}");
+	char *json = json_of(body.data);
+	struct gq_request *request =
+	    ask_bytes(&world, "/validate", "timeout=10s", json, strlen(json));
+	assert_has(assert_denied(request), "more in it than gpuquota looks at");
+	assert_int_equal(counted(&world, GQ_VERDICT_DENY, GQ_REASON_UNSUPPORTED), 1);
+	request_free(request);
+	free(json);
+}
+
 /* ---- not ready ---- */
 
 static void not_synced(void **state)
@@ -583,6 +652,8 @@ int main(void)
 	    TEST(bad_quantities),
 	    TEST(timeouts),
 	    TEST(too_late),
+	    TEST(last_words),
+	    TEST(more_than_is_looked_at),
 	    cmocka_unit_test_setup_teardown(not_synced, setup_empty, teardown),
 	    TEST(not_ours),
 	    TEST(captured_pods),

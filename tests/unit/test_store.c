@@ -375,6 +375,24 @@ static void read_failures(void **state)
 	}
 }
 
+/* Of 401 nothing follows about the object: it is no answer like 403. */
+static void read_unauthorized(void **state)
+{
+	struct gq_read read = {.path = "/x"};
+	unsigned done = 0;
+
+	(void)state;
+	gq_store_read(store, &read, GQ_NS_PER_S, on_read, &done);
+	calls[0].on_done(calls[0].arg, &(struct gq_api_response){.code = GQ_EDENIED,
+								 .status = 401,
+								 .unauthorized = true,
+								 .body = "",
+								 .error = "the test says so"});
+	assert_int_equal(done, 1);
+	assert_int_equal(read.code, GQ_EIO);
+	assert_null(read.body);
+}
+
 static void read_not_begun(void **state)
 {
 	(void)state;
@@ -402,9 +420,12 @@ static void read_not_begun(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    TEST(commits),     TEST(absent),           TEST(absent_too_early), TEST(answers),
-	    TEST(cannot_ask),  TEST(no_memory_to_ask), TEST(at_most_64),       TEST(many_that_fail),
-	    TEST(read_copies), TEST(read_failures),    TEST(read_not_begun),
+	    TEST(commits),           TEST(absent),
+	    TEST(absent_too_early),  TEST(answers),
+	    TEST(cannot_ask),        TEST(no_memory_to_ask),
+	    TEST(at_most_64),        TEST(many_that_fail),
+	    TEST(read_copies),       TEST(read_failures),
+	    TEST(read_unauthorized), TEST(read_not_begun),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
