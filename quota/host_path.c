@@ -88,6 +88,8 @@ static const char *const devices[] = {
     "/run/nvidia*",
     "/run/cdi",
     "/etc/cdi",
+    "/proc/sys", /* core_pattern names a program that the kernel runs as root */
+    "/proc/sysrq-trigger",
     /* what lies there the kubelet, or a distribution's server, runs with every right */
     "/etc/kubernetes",
     "/var/lib/rancher/k3s/agent/pod-manifests",

@@ -1,6 +1,7 @@
 #include "quota/posture.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -600,6 +601,48 @@ static int build_volume(struct build *b, const struct gq_field *item, const char
 	return name_claim(b, pod, volume);
 }
 
+static int by_volume_name(const void *a, const void *b)
+{
+	const struct gq_posture_volume *const *x = a, *const *y = b;
+
+	return strcmp((*x)->name, (*y)->name);
+}
+
+static int is_volume_name(const void *name, const void *volume)
+{
+	const struct gq_posture_volume *const *v = volume;
+
+	return strcmp(name, (*v)->name);
+}
+
+/* Volumes that some container may write. Sorted first: a pod may have many of both. */
+static int mark_written(struct build *b, struct gq_posture_volume *volumes, size_t n)
+{
+	const struct gq_posture *posture = b->posture;
+	struct gq_posture_volume **sorted;
+	int code = GQ_TAKE(b->err, sorted, GQ_ARENA_ARRAY(b->arena, struct gq_posture_volume *, n));
+
+	if (code)
+		return code;
+	for (size_t i = 0; i < n; i++)
+		sorted[i] = &volumes[i];
+	if (n)
+		qsort(sorted, n, sizeof *sorted, by_volume_name);
+	for (size_t c = 0; n && c < posture->n_containers; c++) {
+		const struct gq_posture_container *container = &posture->containers[c];
+		for (size_t m = 0; m < container->n_mounts; m++) {
+			const struct gq_mount *mount = &container->mounts[m];
+			struct gq_posture_volume **found =
+			    mount->read_only
+				? NULL
+				: bsearch(mount->volume, sorted, n, sizeof *sorted, is_volume_name);
+			if (found)
+				(*found)->written = true;
+		}
+	}
+	return 0;
+}
+
 static int build_volumes(struct build *b, const struct gq_field *meta, const struct gq_field *spec)
 {
 	struct gq_field list, item;
@@ -622,7 +665,7 @@ static int build_volumes(struct build *b, const struct gq_field *meta, const str
 		return code;
 	b->posture->volumes = volumes;
 	b->posture->n_volumes = n;
-	return 0;
+	return mark_written(b, volumes, n);
 }
 
 /* Those of a map whose keys are in keys, in that order. Others may be there too: a review is pruned

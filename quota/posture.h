@@ -95,6 +95,7 @@ struct gq_posture_container {
 
 struct gq_posture_volume {
 	const char *name;
+	bool written;          /* a container mounts it, and not read-only */
 	const char *host_path; /* as written; "" unless it is one */
 	/* PersistentVolumeClaim that it mounts, "" none. One of a generic ephemeral volume does not
 	 * exist yet; volume_name is then what its template asks for. It is named after the pod: ""

@@ -80,18 +80,6 @@ struct gq_container_path gq_container_path(const struct gq_posture_container *co
 	return path;
 }
 
-bool gq_ruled_container(const struct gq_ruled *ruled, const struct gq_posture_container *container)
-{
-	if (!ruled->ephemeral_only)
-		return true;
-	if (container->kind != GQ_CONTAINER_EPHEMERAL)
-		return false;
-	for (size_t i = 0; i < ruled->n_had; i++)
-		if (strcmp(ruled->had[i], container->name) == 0)
-			return false;
-	return true;
-}
-
 static enum gq_mode mode_of(const struct gq_ruled *ruled, int id)
 {
 	int own = ruled->tenant ? ruled->tenant->rule_modes[id] : -1;
@@ -192,7 +180,7 @@ static enum gq_rules_answer check_rule(const struct gq_ruled *ruled, enum gq_rul
 	found_end(&found);
 	if (found.text.code == GQ_ENOMEM)
 		answer = GQ_RULES_NOMEM;
-	else if (found.n && (answer == GQ_RULES_PASSED || mode == GQ_MODE_ENFORCE))
+	else if (found.n && (answer != GQ_RULES_READ || mode == GQ_MODE_ENFORCE))
 		settle(id, mode, &found, refusals, verdict);
 	gq_buf_done(&found.text);
 	if (answer == GQ_RULES_FAILED && mode != GQ_MODE_ENFORCE)
@@ -200,11 +188,11 @@ static enum gq_rules_answer check_rule(const struct gq_ruled *ruled, enum gq_rul
 	return answer;
 }
 
-enum gq_rules_answer gq_rules_check(const struct gq_ruled *ruled, struct gq_verdict *verdict)
+static enum gq_rules_answer check_rules(const struct gq_ruled *ruled, struct gq_verdict *verdict)
 {
 	struct refusals refusals GQ_CLEANUP(refusals_done) = {.text =
 								  GQ_BUF_INIT(REFUSALS_MAX_BYTES)};
-	bool read = false, failed = false;
+	enum gq_rules_answer answer = GQ_RULES_PASSED;
 	unsigned concerned = gq_rules_active(ruled->policy, ruled->tenant) &
 			     (ruled->posture ? gq_rules_concern(ruled->posture, ruled->pod)
 					     : 1u << GQ_RULE_POD_LIMIT);
@@ -217,8 +205,7 @@ enum gq_rules_answer gq_rules_check(const struct gq_ruled *ruled, struct gq_verd
 		    check_rule(ruled, (enum gq_rule_id)id, &refusals, verdict);
 		if (one == GQ_RULES_NOMEM)
 			return one;
-		failed = failed || one == GQ_RULES_FAILED;
-		read = read || one == GQ_RULES_READ;
+		answer = gq_rules_both(answer, one);
 	}
 	if (refusals.text.code == GQ_ENOMEM || verdict->message.code == GQ_ENOMEM)
 		return GQ_RULES_NOMEM;
@@ -226,7 +213,26 @@ enum gq_rules_answer gq_rules_check(const struct gq_ruled *ruled, struct gq_verd
 		tell_refusals(&refusals, verdict);
 		return verdict->message.code ? GQ_RULES_NOMEM : GQ_RULES_REFUSED;
 	}
-	return read ? GQ_RULES_READ : failed ? GQ_RULES_FAILED : GQ_RULES_PASSED;
+	return answer;
+}
+
+enum gq_rules_answer gq_rules_check(const struct gq_ruled *ruled, struct gq_verdict *verdict)
+{
+	struct gq_ruled all = *ruled;
+	struct gq_added added;
+
+	if (ruled->ephemeral_only) {
+		gq_added_find(ruled, &added);
+		all.added = &added;
+	}
+	return check_rules(&all, verdict);
+}
+
+enum gq_rules_answer gq_rules_both(enum gq_rules_answer a, enum gq_rules_answer b)
+{
+	if (a == GQ_RULES_READ || b == GQ_RULES_READ)
+		return GQ_RULES_READ;
+	return a == GQ_RULES_FAILED || b == GQ_RULES_FAILED ? GQ_RULES_FAILED : GQ_RULES_PASSED;
 }
 
 unsigned gq_rules_active_anywhere(const struct gq_policy *policy)
@@ -238,12 +244,22 @@ unsigned gq_rules_active_anywhere(const struct gq_policy *policy)
 	return active;
 }
 
+static bool may_read(const struct gq_reads *reads, const char *path)
+{
+	bool may = reads->n < READS_MAX;
+
+	for (size_t i = 0; !may && i < reads->n; i++)
+		may = strcmp(reads->items[i].path, path) == 0;
+	return may;
+}
+
 enum gq_rules_answer gq_rules_read(struct gq_reads *reads, enum gq_read_kind kind, const char *path,
 				   const struct gq_json_keep *keep, struct json_object **ret_root)
 {
 	*ret_root = NULL;
-	const struct gq_read *read = gq_reads_get(reads, kind, path, keep);
-	if (!read || (size_t)(read - reads->items) >= READS_MAX)
+	const struct gq_read *read =
+	    may_read(reads, path) ? gq_reads_get(reads, kind, path, keep) : NULL;
+	if (!read)
 		return GQ_RULES_TOO_MANY;
 	if (!read->done)
 		return GQ_RULES_READ;

@@ -26,6 +26,7 @@ struct gq_ruled {
 	bool ephemeral_only;
 	const char *const *had;
 	size_t n_had;
+	const struct gq_added *added; /* inside */
 };
 
 /* Which rules could concern a pod at all, as bits by enum gq_rule_id; of those, what the `rules`

@@ -156,10 +156,7 @@ each_env_map(const struct gq_ruled *ruled, const struct gq_posture_container *co
 			GQ_FOUND(found, GQ_MSG_RULE_ENV_MAPS, {"container", path.text});
 			break;
 		}
-		if (one == GQ_RULES_FAILED)
-			return one;
-		if (one == GQ_RULES_READ)
-			answer = one;
+		answer = gq_rules_both(answer, one);
 		struct gq_buf where GQ_BUF_CLEANUP = GQ_BUF_INIT(2048);
 		print_env_map(&where, found->locale, path.text, map.name);
 		for (int env = 0; env < GQ_ENVS; env++)
@@ -195,11 +192,7 @@ enum gq_rules_answer gq_rule_gpu_without_request(const struct gq_ruled *ruled,
 		const struct gq_posture_container *container = &posture->containers[i];
 		if (container->has_plugin_gpu || !gq_ruled_container(ruled, container))
 			continue;
-		enum gq_rules_answer one = check_environment(ruled, container, found);
-		if (one == GQ_RULES_FAILED)
-			return one;
-		if (one == GQ_RULES_READ)
-			answer = one;
+		answer = gq_rules_both(answer, check_environment(ruled, container, found));
 	}
 	if (ruled->ephemeral_only)
 		return answer;
@@ -258,9 +251,9 @@ static enum gq_rules_answer check_switches(const struct gq_ruled *ruled,
 
 	for (size_t e = 0; e < container->n_envs; e++)
 		check(ruled, path.text, &container->envs[e], found);
-	check_env_froms(container, GQ_ENV_DISABLE_CONTROL, GQ_ENV_CORE_POLICY, found);
 	if (container->has_plugin_gpu)
 		check_env_froms(container, GQ_ENV_VISIBLE_DEVICES, GQ_ENV_VISIBLE_DEVICES, found);
+	check_env_froms(container, GQ_ENV_DISABLE_CONTROL, GQ_ENV_CORE_POLICY, found);
 	return each_env_map(ruled, container, found, check);
 }
 
@@ -271,13 +264,9 @@ enum gq_rules_answer gq_rule_bypass_labels(const struct gq_ruled *ruled, struct 
 	enum gq_rules_answer answer = GQ_RULES_PASSED;
 
 	for (size_t i = 0; i < posture->n_containers; i++) {
-		if (!gq_ruled_container(ruled, &posture->containers[i]))
-			continue;
-		enum gq_rules_answer one = check_switches(ruled, &posture->containers[i], found);
-		if (one == GQ_RULES_FAILED)
-			return one;
-		if (one == GQ_RULES_READ)
-			answer = one;
+		if (gq_ruled_container(ruled, &posture->containers[i]))
+			answer = gq_rules_both(
+			    answer, check_switches(ruled, &posture->containers[i], found));
 	}
 	if (ruled->ephemeral_only)
 		return answer;

@@ -1,7 +1,5 @@
-#include <stdlib.h>
 #include <string.h>
 
-#include "quota/field.h"
 #include "quota/rules_internal.h"
 
 /* Rules about what a pod takes of its node. */
@@ -38,92 +36,34 @@ enum gq_rules_answer gq_rule_privileged(const struct gq_ruled *ruled, struct gq_
 	return GQ_RULES_PASSED;
 }
 
-enum { MOUNTED = 1, WRITTEN = 2 };
-
-/* What the containers that are to be looked at do with each volume. */
-struct uses {
-	unsigned char of[GQ_FIELD_ITEMS_MAX];
-};
-
-static int by_name(const void *a, const void *b)
-{
-	const struct gq_posture_volume *const *x = a, *const *y = b;
-
-	return strcmp((*x)->name, (*y)->name);
-}
-
-static int is_name(const void *name, const void *volume)
-{
-	const struct gq_posture_volume *const *v = volume;
-
-	return strcmp(name, (*v)->name);
-}
-
-/* The volumes are sorted first: a pod may have many, and many mounts. */
-static void look_at_mounts(const struct gq_ruled *ruled, struct uses *uses)
-{
-	const struct gq_posture *posture = ruled->posture;
-	const struct gq_posture_volume *sorted[GQ_FIELD_ITEMS_MAX];
-	size_t n = posture->n_volumes;
-
-	memset(uses, 0, sizeof *uses);
-	for (size_t i = 0; i < n; i++)
-		sorted[i] = &posture->volumes[i];
-	if (n == 0)
-		return;
-	qsort(sorted, n, sizeof *sorted, by_name);
-	for (size_t i = 0; i < posture->n_containers; i++) {
-		const struct gq_posture_container *container = &posture->containers[i];
-		if (!gq_ruled_container(ruled, container))
-			continue;
-		for (size_t m = 0; m < container->n_mounts; m++) {
-			const struct gq_mount *mount = &container->mounts[m];
-			const struct gq_posture_volume **found =
-			    bsearch(mount->volume, sorted, n, sizeof *sorted, is_name);
-			if (found)
-				uses->of[*found - posture->volumes] |=
-				    mount->read_only ? MOUNTED : MOUNTED | WRITTEN;
-		}
-	}
-}
-
-/* Of a pod that is made every volume is looked at; of one that runs those that new containers
- * mount. */
-static bool is_ruled(const struct gq_ruled *ruled, const struct uses *uses, size_t volume)
-{
-	return !ruled->ephemeral_only || (uses->of[volume] & MOUNTED);
-}
-
 /* Calls for each volume that leads to a path of the node. */
 static enum gq_rules_answer each_path(const struct gq_ruled *ruled, struct gq_found *found,
-				      void (*check)(const struct gq_volume_path *path, bool written,
+				      void (*check)(const struct gq_ruled *ruled,
+						    const struct gq_volume_path *path,
 						    struct gq_found *found))
 {
 	const struct gq_posture *posture = ruled->posture;
 	enum gq_rules_answer answer = GQ_RULES_PASSED;
 	struct gq_volume_path path;
-	struct uses uses;
 
-	look_at_mounts(ruled, &uses);
 	for (size_t i = 0; i < posture->n_volumes; i++) {
-		if (!is_ruled(ruled, &uses, i))
+		if (!gq_ruled_volume(ruled, &posture->volumes[i]))
 			continue;
 		enum gq_rules_answer one = gq_volume_path(ruled, &posture->volumes[i], &path);
-		if (one == GQ_RULES_FAILED)
-			return one;
-		if (one == GQ_RULES_READ)
-			answer = one;
-		else if (one == GQ_RULES_TOO_MANY)
+		answer = gq_rules_both(answer, one);
+		if (one == GQ_RULES_TOO_MANY)
 			GQ_FOUND(found, GQ_MSG_RULE_CLAIMS, {"volume", posture->volumes[i].name});
 		else if (path.on_node)
-			check(&path, uses.of[i] & WRITTEN, found);
+			check(ruled, &path, found);
 	}
 	return answer;
 }
 
-static void check_socket(const struct gq_volume_path *path, bool written, struct gq_found *found)
+static void check_socket(const struct gq_ruled *ruled, const struct gq_volume_path *path,
+			 struct gq_found *found)
 {
-	struct gq_host_path_reading read = gq_host_path_read(path->clean, written);
+	struct gq_host_path_reading read =
+	    gq_host_path_read(path->clean, gq_ruled_written(ruled, path->volume));
 	struct gq_buf where GQ_BUF_CLEANUP = GQ_BUF_INIT(2048);
 
 	if (!read.socket)
@@ -133,9 +73,11 @@ static void check_socket(const struct gq_volume_path *path, bool written, struct
 		 {"socket", read.socket});
 }
 
-static void check_device(const struct gq_volume_path *path, bool written, struct gq_found *found)
+static void check_device(const struct gq_ruled *ruled, const struct gq_volume_path *path,
+			 struct gq_found *found)
 {
-	struct gq_host_path_reading read = gq_host_path_read(path->clean, written);
+	struct gq_host_path_reading read =
+	    gq_host_path_read(path->clean, gq_ruled_written(ruled, path->volume));
 	struct gq_buf where GQ_BUF_CLEANUP = GQ_BUF_INIT(2048);
 
 	if (!read.device)
@@ -193,16 +135,15 @@ enum gq_rules_answer gq_rule_host_path(const struct gq_ruled *ruled, struct gq_f
 	const struct gq_posture *posture = ruled->posture;
 	const struct gq_rules *rules = &ruled->policy->rules;
 	struct gq_volume_path path;
-	struct uses uses;
 
-	look_at_mounts(ruled, &uses);
 	for (size_t i = 0; i < posture->n_volumes; i++) {
 		struct gq_buf where GQ_BUF_CLEANUP = GQ_BUF_INIT(2048);
 		struct gq_buf list GQ_BUF_CLEANUP = GQ_BUF_INIT(8192);
-		if (!posture->volumes[i].host_path[0] || !is_ruled(ruled, &uses, i) ||
+		if (!posture->volumes[i].host_path[0] ||
+		    !gq_ruled_volume(ruled, &posture->volumes[i]) ||
 		    gq_volume_path(ruled, &posture->volumes[i], &path) || !path.on_node)
 			continue;
-		bool read_only = !(uses.of[i] & WRITTEN);
+		bool read_only = !gq_ruled_written(ruled, &posture->volumes[i]);
 		const struct gq_allowed_path *allowed = allowed_for(rules, path.clean, read_only);
 		if (allowed && (read_only || !allowed->read_only))
 			continue;

@@ -1,12 +1,14 @@
 #ifndef GQ_QUOTA_RULES_INTERNAL_H
 #define GQ_QUOTA_RULES_INTERNAL_H
 
+#include "quota/field.h"
 #include "quota/host_path.h"
 #include "quota/message.h"
 #include "quota/rules.h"
 
 /* Shared by rules.c (modes, exemptions, what becomes of a finding), rules_host.c (what a pod takes
- * of its node), rules_gpu.c (how it comes by GPUs), rules_volumes.c (what its volumes lead to) and
+ * of its node), rules_gpu.c (how it comes by GPUs), rules_env.c and rules_volumes.c (what its
+ * environment and its volumes lead to), rules_ephemeral.c (what is added to one that runs) and
  * rules_condition.c (which pods any of it could concern). */
 
 /* What one rule finds in one pod: a line each, up to a few. */
@@ -33,8 +35,26 @@ struct gq_container_path {
 };
 struct gq_container_path gq_container_path(const struct gq_posture_container *container);
 
+/* ---- rules_ephemeral.c ---- */
+
+/* What is added to a pod that runs, by the places in its posture's lists. */
+struct gq_added {
+	bool containers[3 * GQ_FIELD_ITEMS_MAX];
+	bool mounted[GQ_FIELD_ITEMS_MAX]; /* volumes that a container of these mounts */
+	bool written[GQ_FIELD_ITEMS_MAX]; /* of them, not read-only */
+};
+/* Of a pod that is `ephemeral_only`; ruled->added of the other functions is to be that. */
+void gq_added_find(const struct gq_ruled *ruled, struct gq_added *ret_added);
+
 /* Whether a container is to be looked at: an ephemeral one that was there before is not. */
 bool gq_ruled_container(const struct gq_ruled *ruled, const struct gq_posture_container *container);
+
+/* Whether a volume is: on behalf of a pod that runs, those that a container to be looked at mounts.
+ */
+bool gq_ruled_volume(const struct gq_ruled *ruled, const struct gq_posture_volume *volume);
+
+/* Whether a container to be looked at may write to it. */
+bool gq_ruled_written(const struct gq_ruled *ruled, const struct gq_posture_volume *volume);
 
 /* A rule. Those that read nothing always answer GQ_RULES_PASSED: what they find is in found. */
 enum gq_rules_answer gq_rule_privileged(const struct gq_ruled *ruled, struct gq_found *found);
@@ -48,6 +68,9 @@ enum gq_rules_answer gq_rule_bypass_labels(const struct gq_ruled *ruled, struct 
 enum gq_rules_answer gq_rule_pod_limit(const struct gq_ruled *ruled, struct gq_found *found);
 enum gq_rules_answer gq_rule_gpu_memory(const struct gq_ruled *ruled, struct gq_found *found);
 enum gq_rules_answer gq_rule_readiness_probe(const struct gq_ruled *ruled, struct gq_found *found);
+
+/* Of two answers what is left to do: to read what can be read, be it that something could not. */
+enum gq_rules_answer gq_rules_both(enum gq_rules_answer a, enum gq_rules_answer b);
 
 /* An object that the pod refers to: PASSED with its tree, or with NULL when it is not there or may
  * not be read, so that nothing is known of it. */

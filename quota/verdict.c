@@ -131,6 +131,13 @@ static void add_warning(struct gq_verdict *verdict, bool refused)
 	}
 }
 
+static bool ends_with(const struct gq_buf *buf, const char *text)
+{
+	size_t len = strlen(text);
+
+	return buf->len >= len && memcmp(buf->data + buf->len - len, text, len) == 0;
+}
+
 /* What there is no room for is left out whole, and that shown. */
 static void add_audit(struct gq_verdict *verdict)
 {
@@ -142,7 +149,7 @@ static void add_audit(struct gq_verdict *verdict)
 		if (audit->len)
 			gq_buf_puts(audit, "\n");
 		gq_buf_append(audit, text->data ? text->data : "", text->len);
-	} else if (audit->len + sizeof more <= audit->max) {
+	} else if (audit->len + sizeof more <= audit->max && !ends_with(audit, more)) {
 		gq_buf_puts(audit, more);
 	}
 }

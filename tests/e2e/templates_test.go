@@ -204,7 +204,7 @@ tenants:
 		s.denialText(out, templateEntry, "Deployment w: ", "containers/main is privileged")
 	}
 	out, err = kubectl("scale", "deployment/w", "--replicas=3")
-	warned("scaled under the rule", out, err, "Its new pods are refused", "containers/main is privileged")
+	warned("scaled under the rule", out, err, "Deployment w: Its new pods are refused:", "containers/main is privileged")
 	out, err = kubectl("delete", "deployment/w", "--cascade=foreground", "--timeout=30s")
 	silent("deleted", out, err)
 	if _, err = client.AppsV1().Deployments(ns).Get(t.Context(), "w", metav1.GetOptions{}); !apierrors.IsNotFound(err) {

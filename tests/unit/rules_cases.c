@@ -306,6 +306,17 @@ bool rules_answer_reads(struct gq_reads *reads, struct json_object *objects)
 	return any;
 }
 
+bool rules_answer_objects(struct gq_reads *reads, const char *objects)
+{
+	char *json = json_of(objects);
+	struct json_object *list = parse(json);
+	bool any = rules_answer_reads(reads, list);
+
+	json_object_put(list);
+	free(json);
+	return any;
+}
+
 static enum gq_verdict_kind ask(struct world *w, const struct gq_pod *pod,
 				const struct gq_posture *posture, struct json_object *objects,
 				const struct rules_case *ephemeral)

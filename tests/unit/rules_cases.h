@@ -51,6 +51,8 @@ enum gq_verdict_kind rules_ask_pod(struct world *w, const char *single_quoted);
 /* Answers the reads that a decision asked for: what is not in objects is not found. Returns whether
  * there were any. */
 bool rules_answer_reads(struct gq_reads *reads, struct json_object *objects);
+/* The same; objects: as rules_ask() has them. */
+bool rules_answer_objects(struct gq_reads *reads, const char *objects);
 
 /* Everything that a verdict tells, in the order refusal, warnings, audit; static. */
 const char *rules_told(const struct gq_verdict *verdict);

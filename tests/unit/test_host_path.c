@@ -254,6 +254,8 @@ static const struct {
     {"/run/nvidia-persistenced/socket", "", "/run/nvidia*"},
     {"/var/run/cdi", "", "/run/cdi"},
     {"/etc/cdi/nvidia.yaml", "", "/etc/cdi"},
+    {"/etc/kubernetes/manifests/x.yaml", "", "/etc/kubernetes"},
+    {"/var/lib/rancher/k3s/server", "", "/var/lib/rancher/k3s/server/manifests"},
     {"/etc", "", "/etc/cdi"},
     {"/usr/local/vgpu/containers", "", "/usr/local/vgpu"},
     {"/usr/local", "", "/usr/local/vgpu"},
@@ -282,7 +284,7 @@ static const struct {
     {"/var/lib/docker/containers/x/x-json.log", "", ""},
     {"/var/lib/dockerish", "", ""},
     {"/var/lib/etcd", "", ""},
-    {"/proc/sys", "", ""},
+    {"/proc/sys", "", "/proc/sys"},
     {"/proc/cpuinfo", "", ""},
     {"/proc/1/mounts", "", ""},
     {"/home/x/.docker/run", "", ""},
@@ -307,6 +309,29 @@ static void paths_lead_to_sockets_and_devices(void **state)
 	}
 }
 
+/* Logs are collected by reading; who writes there could plant them, or reach what is beside. */
+static void logs_may_be_read(void **state)
+{
+	static const struct {
+		const char *path, *read, *written;
+	} cases[] = {
+	    {"/var/lib/docker/containers", "", "/var/lib/docker"},
+	    {"/var/lib/docker/containers/x", "", "/var/lib/docker"},
+	    {"/var/lib/docker", "/var/lib/docker", "/var/lib/docker"},
+	    {"/var/lib/docker/containersx", "/var/lib/docker", "/var/lib/docker"},
+	    {"/var/log/pods", "", ""},
+	    {"/run/docker.sock", "/run/docker.sock", "/run/docker.sock"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < LEN(cases); i++)
+		for (int written = 0; written < 2; written++) {
+			const char *socket = gq_host_path_read(cases[i].path, written).socket;
+			assert_string_equal(socket ? socket : "",
+					    written ? cases[i].written : cases[i].read);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -314,6 +339,7 @@ int main(void)
 	    cmocka_unit_test(long_paths),
 	    cmocka_unit_test(directories_hold_whole_names),
 	    cmocka_unit_test(paths_lead_to_sockets_and_devices),
+	    cmocka_unit_test(logs_may_be_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,7 +5,6 @@
 
 /* ConfigMaps as the environment of a container; what follows from it is in tests/data/rules. */
 
-#define MOST 32 /* ConfigMaps of one container that are read */
 #define POLICY                                                                                     \
 	"tenants: [{name: team, namespaces: [a-train], quota: {\"*\": {gpus: 8}}}]\n"              \
 	"rules: {gpuWithoutRequest: enforce}\n"
@@ -100,15 +99,17 @@ static void more_than_can_be_read(void **state)
 {
 	struct gq_buf text GQ_BUF_CLEANUP = GQ_BUF_INIT(64u << 10);
 	struct world *w = rules_world(POLICY);
+	static const unsigned counts[] = {32, 33, 101};
 
 	(void)state;
-	for (unsigned n = MOST; n <= MOST + 1; n++) {
+	for (size_t c = 0; c < LEN(counts); c++) {
+		unsigned n = counts[c];
 		gq_buf_reset(&text);
 		gq_buf_puts(&text, "{'spec':{'containers':[{'name':'c','envFrom':[");
 		for (unsigned i = 0; i < n; i++)
 			gq_buf_printf(&text, "%s" FROM("m%u"), i ? "," : "", i);
 		gq_buf_puts(&text, "]}]}}");
-		bool many = n > MOST;
+		bool many = n > 32;
 		assert_int_equal(rules_ask_pod(w, text.data),
 				 many ? GQ_VERDICT_DENY : GQ_VERDICT_ALLOW);
 		if (many)
@@ -120,13 +121,48 @@ static void more_than_can_be_read(void **state)
 	world_free(w);
 }
 
+/* ConfigMaps of several containers together: the 49th is not asked for. */
+static void more_than_are_read(void **state)
+{
+	struct gq_buf text GQ_BUF_CLEANUP = GQ_BUF_INIT(64u << 10);
+	struct world *w = rules_world(POLICY);
+
+	(void)state;
+	gq_buf_puts(&text, "{'spec':{'containers':[");
+	for (unsigned i = 0; i < 101; i++) {
+		if (i % 20 == 0)
+			gq_buf_printf(&text, "%s{'name':'c%u','envFrom':[", i ? "]}," : "", i);
+		gq_buf_printf(&text, "%s" FROM("m%u"), i % 20 ? "," : "", i);
+	}
+	gq_buf_puts(&text, "]}]}}");
+	assert_int_equal(rules_ask_pod(w, text.data), GQ_VERDICT_DENY);
+	assert_int_equal(w->reads.n, 48);
+	assert_false(w->reads.items[0].done); /* nothing that was read would change that */
+	const char *at = message_of(w);
+	for (unsigned i = 40; i <= 100; i += 20) {
+		char says[64];
+		(void)snprintf(says, sizeof says, "%scontainers/c%u takes its environment from",
+			       i > 40 ? "\n" : "", i);
+		assert_non_null(at = strstr(at, says));
+	}
+	/* one ConfigMap is read once, however many containers have it */
+	gq_buf_reset(&text);
+	gq_buf_puts(&text, "{'spec':{'containers':[");
+	for (unsigned i = 0; i < 101; i++)
+		gq_buf_printf(&text, "%s{'name':'c%u','envFrom':[" FROM("one") "]}", i ? "," : "",
+			      i);
+	gq_buf_puts(&text, "]}}");
+	assert_int_equal(rules_ask_pod(w, text.data), GQ_VERDICT_ALLOW);
+	assert_int_equal(w->reads.n, 1);
+	world_free(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(what_is_read),
-	    cmocka_unit_test(what_is_kept),
-	    cmocka_unit_test(not_read),
-	    cmocka_unit_test(more_than_can_be_read),
+	    cmocka_unit_test(what_is_read),       cmocka_unit_test(what_is_kept),
+	    cmocka_unit_test(not_read),           cmocka_unit_test(more_than_can_be_read),
+	    cmocka_unit_test(more_than_are_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,7 +44,30 @@ static void refusals_by_mode(void **state)
 	}
 }
 
-/* More of them than there is room for are lost, which is told; notes have a line each. */
+/* Notes are whole: what there is no room for is left out, which is shown once, and what comes then
+ * may still fit. */
+static void more_notes_than_fit(void **state)
+{
+	struct gq_verdict verdict GQ_CLEANUP(gq_verdict_done) = GQ_VERDICT_INIT;
+	size_t len = 0;
+
+	(void)state;
+	for (int i = 0; i < 7; i++) {
+		if (i == 5)
+			len = verdict.audit.len;
+		for (int n = 0; n < 7000; n++)
+			gq_buf_putc(&verdict.message, (char)('a' + i));
+		assert_false(gq_verdict_refuse(&verdict, GQ_MODE_AUDIT, GQ_REASON_UNLISTED));
+	}
+	assert_int_equal(len, 4 * 7000 + 3 + strlen("\n…"));
+	assert_int_equal(verdict.audit.len, len);
+	assert_string_equal(strstr(verdict.audit.data, "\nd") + 7001, "\n…");
+	gq_buf_puts(&verdict.message, "small");
+	assert_false(gq_verdict_refuse(&verdict, GQ_MODE_AUDIT, GQ_REASON_UNLISTED));
+	assert_string_equal(strstr(verdict.audit.data, "\n…"), "\n…\nsmall");
+	assert_int_equal(verdict.audit.code, 0);
+}
+
 /* Nor does the language of a prefix differ from its sentence's; a long sentence is kept whole. */
 static void warning_in_chinese(void **state)
 {
@@ -86,9 +109,8 @@ static void many_refusals(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(reasons_have_names),
-	    cmocka_unit_test(refusals_by_mode),
-	    cmocka_unit_test(warning_in_chinese),
+	    cmocka_unit_test(reasons_have_names),  cmocka_unit_test(refusals_by_mode),
+	    cmocka_unit_test(more_notes_than_fit), cmocka_unit_test(warning_in_chinese),
 	    cmocka_unit_test(many_refusals),
 	};
 
