@@ -59,7 +59,7 @@ var unshared = []struct{ spec, says string }{
 	{annotated("hami.io/amd-devices-allocated", whole), "remove it"},
 	{annotated("hami.io/dcu-devices-to-allocate", whole), "remove it"},
 	{annotated("hami.io/vgpu-node", "schedulerName: kai-scheduler\n"+whole), "remove it"},
-	{annotated("hami.io/vgpu-node", plainPod), "the annotation hami.io/vgpu-node and asks for no GPU"},
+	{annotated("hami.io/vgpu-node", plainPod), "the annotation hami.io/vgpu-node is for the scheduler of HAMi to write"},
 	{annotated("nvidia.com/use-gputype", plainPod), "the annotation nvidia.com/use-gputype and asks for no GPU"},
 	{annotated("nvidia.com/nouse-gpuuuid", plainPod), "asks for no GPU"},
 	{annotated("nvidia.com/vgpu-mode", main("resources: {limits: {cpu: 1}}")), "asks for no GPU"},

@@ -121,7 +121,7 @@ static void more_than_can_be_read(void **state)
 	world_free(w);
 }
 
-/* ConfigMaps of several containers together: the 49th is not asked for. */
+/* ConfigMaps of several containers together: the 97th is not asked for. */
 static void more_than_are_read(void **state)
 {
 	struct gq_buf text GQ_BUF_CLEANUP = GQ_BUF_INIT(64u << 10);
@@ -136,13 +136,13 @@ static void more_than_are_read(void **state)
 	}
 	gq_buf_puts(&text, "]}]}}");
 	assert_int_equal(rules_ask_pod(w, text.data), GQ_VERDICT_DENY);
-	assert_int_equal(w->reads.n, 48);
+	assert_int_equal(w->reads.n, 96);
 	assert_false(w->reads.items[0].done); /* nothing that was read would change that */
 	const char *at = message_of(w);
-	for (unsigned i = 40; i <= 100; i += 20) {
+	for (unsigned i = 80; i <= 100; i += 20) {
 		char says[64];
 		(void)snprintf(says, sizeof says, "%scontainers/c%u takes its environment from",
-			       i > 40 ? "\n" : "", i);
+			       i > 80 ? "\n" : "", i);
 		assert_non_null(at = strstr(at, says));
 	}
 	/* one ConfigMap is read once, however many containers have it */
