@@ -57,21 +57,23 @@ tenants:
     quota: {A100: {gpus: 1}}
 rules: {privileged: %s}
 `
-	counted := func(p *program, reason string) float64 {
+	counted := func(p *program, format string, args ...any) float64 {
+		t.Helper()
 		page, err := p.fetch("/metrics")
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, _ := metric(page, fmt.Sprintf(`gpuquota_reviews_total{decision="allow",reason=%q}`, reason))
+		n, _ := metric(page, fmt.Sprintf(format, args...))
 		return n
 	}
+	const reviews, findings = `gpuquota_reviews_total{decision="allow",reason=%q}`, `gpuquota_rule_findings_total{rule="privileged",mode=%q}`
 	p := s.start(policyText(text, ns, "audit"))
 	out, err := s.apply(ns, newPod("audit", 0, held, privileged))
 	if err != nil || strings.Contains(out, "Warning") {
 		t.Errorf("audit: %v %s", err, out)
 	}
-	if n := counted(p, "privileged"); n != 1 {
-		t.Errorf("audit: counted %v times", n)
+	if n, found := counted(p, reviews, "privileged"), counted(p, findings, "audit"); n != 1 || found != 1 {
+		t.Errorf("audit: counted %v times, found %v times", n, found)
 	}
 
 	p.setPolicy(policyText(text, ns, "warn"))
@@ -79,17 +81,17 @@ rules: {privileged: %s}
 	if err != nil || !strings.Contains(out, "Warning: Would be refused in mode enforce: containers/main is privileged, ") {
 		t.Errorf("warn: %v %s", err, out)
 	}
-	if n := counted(p, "privileged"); n != 2 {
-		t.Errorf("warn: counted %v times", n)
+	if n, found := counted(p, reviews, "privileged"), counted(p, findings, "warn"); n != 2 || found != 1 {
+		t.Errorf("warn: counted %v times, found %v times", n, found)
 	}
 
 	p.setPolicy(policyText(text, ns, "disabled"))
-	before := counted(p, "no_gpu")
+	before := counted(p, reviews, "no_gpu")
 	out, err = s.apply(ns, newPod("disabled", 0, held, privileged))
 	if err != nil || strings.Contains(out, "Warning") {
 		t.Errorf("disabled: %v %s", err, out)
 	}
-	if n := counted(p, "no_gpu") - before; n != 1 {
+	if n := counted(p, reviews, "no_gpu") - before; n != 1 {
 		t.Errorf("disabled: counted %v times", n)
 	}
 
@@ -99,6 +101,9 @@ rules: {privileged: %s}
 		t.Errorf("enforce: %s", out)
 	}
 	s.denialText(out, "rules.gpuquota.io", "Error from server (Forbidden)", "containers/main is privileged")
+	if found := counted(p, findings, "enforce"); found != 1 {
+		t.Errorf("enforce: found %v times", found)
+	}
 	if n := len(s.pods(ns)); n != 3 {
 		t.Errorf("%d pods, want 3", n)
 	}

@@ -10,8 +10,8 @@
 #include "quota/rules.h"
 #include "tests/unit/quota_testing.h"
 
-static const char *const entries[] = {"quota", "rules", "references", "user-namespaces",
-				      "workloads"};
+static const char *const entries[] = {"quota",           "rules",     "references",
+				      "user-namespaces", "workloads", "workload-user-namespaces"};
 
 static void print(struct gq_buf *out, const char *entry)
 {

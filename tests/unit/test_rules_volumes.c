@@ -6,6 +6,7 @@
 #include "quota/rules_internal.h"
 #include "quota_testing.h"
 
+#define MOST 96 /* objects that are read for one pod */
 #define POLICY                                                                                     \
 	"tenants: [{name: team, namespaces: [a-train], quota: {\"*\": {gpus: 8}}}]\n"              \
 	"rules: {containerRuntimeSockets: enforce}\n"
@@ -136,13 +137,13 @@ static void more_than_can_be_read(void **state)
 	struct world *w = rules_world(POLICY);
 
 	(void)state;
-	for (unsigned n = 96; n <= 97; n++) {
+	for (unsigned n = MOST; n <= MOST + 1; n++) {
 		gq_buf_reset(&text);
 		gq_buf_puts(&text, "{'spec':{'volumes':[");
 		for (unsigned i = 0; i < n; i++)
 			gq_buf_printf(&text, "%s" CLAIMED("v%u", "c%u"), i ? "," : "", i, i);
 		gq_buf_puts(&text, "]}}");
-		bool many = n > 96;
+		bool many = n > MOST;
 		assert_int_equal(rules_ask_pod(w, text.data),
 				 many ? GQ_VERDICT_DENY : GQ_VERDICT_ALLOW);
 		if (many)

@@ -18,8 +18,22 @@
 	HEAD "'operation':'" operation "','resource':{'group':'','resource':'pods'},"              \
 	     "'subResource':'" subresource "',"
 
-/* Without a policy: every rule may be switched on. */
+/* Without a policy, so every rule may be switched on. */
 static struct gq_ledger *ledger;
+
+static int setup(void **state)
+{
+	(void)state;
+	ledger = gq_ledger_new(&(struct gq_ledger_options){0});
+	return ledger ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	gq_ledger_free(ledger);
+	return 0;
+}
 
 static const struct gq_policy_place place = {"gpuquota-system", "gpuquota-policy"};
 
@@ -379,10 +393,5 @@ int main(void)
 	    cmocka_unit_test(others),        cmocka_unit_test(policies),
 	};
 
-	ledger = gq_ledger_new(&(struct gq_ledger_options){0});
-	if (!ledger)
-		return 1;
-	int failed = cmocka_run_group_tests(tests, NULL, NULL);
-	gq_ledger_free(ledger);
-	return failed;
+	return cmocka_run_group_tests(tests, setup, teardown);
 }
