@@ -124,7 +124,7 @@ const char *const gq_messages_en[GQ_MSG_COUNT] = {
     [GQ_MSG_RULE_CLAIMS] = "The pod has more volumes by claims than can be looked at, volume "
 			   "{volume} among them, so it cannot be told where they lead: use fewer.",
     [GQ_MSG_RULE_HOST_PATH] = "{where} is outside of what pods may mount of a node here ({list}): "
-			      "use one of these, or a PersistentVolumeClaim.",
+			      "mount from there, or use a PersistentVolumeClaim.",
     [GQ_MSG_RULE_HOST_PATH_NONE] = "{where}: pods may mount nothing of a node here; use an "
 				   "emptyDir, or a PersistentVolumeClaim.",
     [GQ_MSG_RULE_HOST_PATH_READ_ONLY] = "{where}: {path} may be mounted read-only here; set "
@@ -165,8 +165,8 @@ const char *const gq_messages_en[GQ_MSG_COUNT] = {
     [GQ_MSG_RULE_BYPASS_ENV] = "{container} sets {name} ({value}), which switches off what holds "
 			       "it to its share of a GPU: remove the variable.",
     [GQ_MSG_RULE_BYPASS_SCHEDULER] =
-	"The pod asks for GPUs with schedulerName: {scheduler}; in this cluster pods with GPUs use "
-	"{list}, which holds them to their share: set schedulerName to that.",
+	"The pod asks for GPUs with schedulerName: {scheduler}, which does not hold it to its "
+	"share; pods with GPUs use one that does ({list}): set schedulerName so.",
     [GQ_MSG_RULE_GPU_MEMORY] = "{container} asks for {name} and does not say how much memory of "
 			       "it: add {list} to its resources.limits.",
     [GQ_MSG_RULE_USER_NAMESPACE] =

@@ -125,7 +125,7 @@ const char *const gq_messages_zh[GQ_MSG_COUNT] = {
     [GQ_MSG_RULE_CLAIMS] = "Pod 通过申领使用的卷太多，无法逐一检查（例如卷 "
 			   "{volume}），不能确定它们指向哪里：请减少卷的数量。",
     [GQ_MSG_RULE_HOST_PATH] =
-	"{where}不在此处允许 Pod 挂载的节点路径之内（{list}）：请使用其中之一，或改用 "
+	"{where}不在此处允许 Pod 挂载的节点路径之内（{list}）：请从其中挂载，或改用 "
 	"PersistentVolumeClaim。",
     [GQ_MSG_RULE_HOST_PATH_NONE] =
 	"{where}：此处不允许 Pod 挂载节点路径；请改用 emptyDir 或 PersistentVolumeClaim。",
@@ -161,7 +161,7 @@ const char *const gq_messages_zh[GQ_MSG_COUNT] = {
 	"{container} 设置了 {name}（{value}），会关闭对其 GPU 份额的限制：请去掉这个环境变量。",
     [GQ_MSG_RULE_BYPASS_SCHEDULER] =
 	"Pod 申请了 GPU，但 schedulerName 是 {scheduler}；本集群的 GPU Pod 须使用 "
-	"{list}，以保证各自的份额：请将 schedulerName 改为它。",
+	"能保证份额的调度器（{list}）：请相应修改 schedulerName。",
     [GQ_MSG_RULE_GPU_MEMORY] = "{container} 申请了 {name}，却没有说明需要多少显存：请在其 "
 			       "resources.limits 中加上 {list}。",
     [GQ_MSG_RULE_USER_NAMESPACE] =
