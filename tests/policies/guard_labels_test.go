@@ -130,7 +130,7 @@ metadata: {name: gpuquota-test-everything}
 spec:
   matchConstraints: {resourceRules: [{apiGroups: [admissionregistration.k8s.io], apiVersions: ["*"], operations: ["*"], resources: ["*"]}]}
   matchConditions: [{name: ours, expression: "(object == null ? oldObject : object).metadata.name.startsWith('gpuquota-test')"}]
-  validations: [{expression: "false", message: never}]
+  validations: [{expression: "false", reason: Forbidden, message: never}]
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
