@@ -54,8 +54,10 @@ func TestGuardNamespaceLabels(t *testing.T) {
 			t.Errorf("create with %v: %v", labels, err)
 		}
 	}
-	for _, key := range []string{"team", "gpuquota.io/guard", "gpuquota.io/user-namespaces", "hami.io/webhook"} {
-		wantRefused(t, create(map[string]string{"a": "b", key: ""}), "namespace policies-created: ", "the label "+key+":")
+	for _, key := range []string{"team", "gpuquota.io/guard", "gpuquota.io/user-namespaces",
+		"gpuquota.io/require-user-namespaces", "gpuquota.io/default-gpu-memory", "hami.io/webhook"} {
+		wantRefused(t, create(map[string]string{"a": "b", key: ""}), "namespace policies-created: ",
+			"the label "+key+": it decides whose quota pods count in, or what they may do. Leave it")
 	}
 
 	namespace := newNamespace(t, map[string]string{"team": "a", "other": "x"})
@@ -71,6 +73,7 @@ func TestGuardNamespaceLabels(t *testing.T) {
 		`{"metadata":{"labels":null}}`:                                           "team",
 		`{"metadata":{"labels":{"gpuquota.io/guard":"exempt"}}}`:                 "gpuquota.io/guard",
 		`{"metadata":{"labels":{"other":"y","hami.io/webhook":"ignore"}}}`:       "hami.io/webhook",
+		`{"metadata":{"labels":{"gpuquota.io/require-user-namespaces":"true"}}}`: "gpuquota.io/require-user-namespaces",
 		`{"metadata":{"labels":{"gpuquota.io/scrapes-metrics":"true","a":"b"}}}`: "gpuquota.io/scrapes-metrics",
 	} {
 		// Labels can be written along with the status.
@@ -127,7 +130,7 @@ metadata: {name: gpuquota-test-everything}
 spec:
   matchConstraints: {resourceRules: [{apiGroups: [admissionregistration.k8s.io], apiVersions: ["*"], operations: ["*"], resources: ["*"]}]}
   matchConditions: [{name: ours, expression: "(object == null ? oldObject : object).metadata.name.startsWith('gpuquota-test')"}]
-  validations: [{expression: "false", message: never}]
+  validations: [{expression: "false", reason: Forbidden, message: never}]
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -374,6 +376,27 @@ func templates(t *testing.T, spec string) map[schema.GroupVersionResource]*unstr
 		ret[schema.GroupVersionResource{Group: item.G, Version: "v1", Resource: item.R}] = &unstructured.Unstructured{Object: item.O}
 	}
 	return ret
+}
+
+// What users read is what docs/policies.md shows.
+func TestGuardPodsPrinted(t *testing.T) {
+	namespace := newNamespace(t, nil)
+	guardPods(t, namespace)
+	page, err := os.ReadFile(filepath.Join(repository, "docs/policies.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, shown, _ := strings.Cut(string(page), "```\nError from server")
+	shown, _, ok := strings.Cut(shown, "…")
+	if !ok {
+		t.Fatal("docs/policies.md shows no refusal")
+	}
+	want := "Error from server" + strings.NewReplacer("\n", " ", "build.yaml", "STDIN").Replace(shown)
+	pod := "apiVersion: v1\nkind: Pod\nmetadata: {name: build}\nspec: " + flow(t, newPod(t, withPath("/var/run/docker.sock")).Spec)
+	out, err := kubectl(t, pod, "create", "-n", namespace, "-f", "-")
+	if err == nil || !strings.Contains(out, want) {
+		t.Errorf("kubectl prints\n%swant\n%s", out, want)
+	}
 }
 
 func TestGuardTemplates(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
@@ -250,7 +251,8 @@ func grant(t *testing.T, user, role, namespace string) {
 	}
 }
 
-// wantRefused checks that an error is the refusal of a policy, with all of the texts.
+// wantRefused checks that an error is the refusal of a policy, with all of the texts; what the user tried
+// "is forbidden", and not "is invalid".
 func wantRefused(t *testing.T, err error, texts ...string) {
 	t.Helper()
 	if err == nil {
@@ -258,6 +260,9 @@ func wantRefused(t *testing.T, err error, texts ...string) {
 	}
 	if !strings.Contains(err.Error(), "ValidatingAdmissionPolicy 'gpuquota-") {
 		t.Errorf("not refused by a policy: %v", err)
+	}
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), " is forbidden: ") {
+		t.Errorf("the refusal does not say that it is forbidden: %v", err)
 	}
 	for _, text := range texts {
 		if !strings.Contains(err.Error(), text) {

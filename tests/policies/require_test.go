@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -100,4 +101,45 @@ func TestRequireUserNamespaces(t *testing.T) {
 	})
 	_, err := try(t, labelled, newPod(t, whole))
 	wantRefused(t, err, "write hostUsers: false in the spec")
+}
+
+// Two labels: by the one a pod is given hostUsers: false, by the other gpuquota's rule asks for it, of
+// templates as well, which the policy leaves as they are.
+func TestUserNamespacesAndRule(t *testing.T) {
+	const given, required = "gpuquota.io/user-namespaces", "gpuquota.io/require-user-namespaces"
+	both := newNamespace(t, map[string]string{given: "true", required: "true"})
+	ruled := newNamespace(t, map[string]string{required: "true"})
+	labelled := newNamespace(t, map[string]string{given: "true"})
+	serve(t, fmt.Sprintf(`apiVersion: config.gpuquota.io/v1alpha1
+kind: QuotaPolicy
+tenants:
+  - name: tenant
+    namespaces: [%s, %s, %s]
+    quota: {A100: {gpus: 1}}
+    rules: {requireUserNamespace: enforce}
+`, both, ruled, labelled))
+	inForce(t, "user-namespaces.yaml", func() bool {
+		pod, err := try(t, labelled, newPod(t, plainPod))
+		return err == nil && pod.Spec.HostUsers != nil
+	})
+	const network = "hostNetwork: true\n" + plainPod
+	const says = "hostUsers: false\n" + plainPod
+	for _, tc := range []struct {
+		namespace, spec string
+		pod, template   bool // allowed
+	}{
+		{both, plainPod, true, false}, {both, network, false, false}, {both, says, true, true},
+		{ruled, plainPod, false, false}, {ruled, says, true, true},
+		{labelled, plainPod, true, true}, {labelled, network, true, true},
+	} {
+		_, err := try(t, tc.namespace, newPod(t, tc.spec))
+		if (err == nil) != tc.pod || err != nil && !strings.Contains(err.Error(), "gpuquota.io\" denied") {
+			t.Errorf("%s in %s: %v", tc.spec, tc.namespace, err)
+		}
+		out, err := kubectl(t, "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: workload}\nspec: {selector: {matchLabels: {a: b}}, "+
+			"template: {metadata: {labels: {a: b}}, spec: "+flow(t, newPod(t, tc.spec).Spec)+"}}", "create", "-n", tc.namespace, "-f", "-", "--dry-run=server")
+		if (err == nil) != tc.template || err != nil && !strings.Contains(out, "gpuquota.io\" denied") {
+			t.Errorf("a Deployment of %s in %s: %s", tc.spec, tc.namespace, out)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,8 +14,8 @@ import (
 	"gpuquota.io/tests/controlplane"
 )
 
-// vgpuNodes makes nodes as HAMi makes them: each device is offered ten times, and its memory and cores
-// beside it.
+// vgpuNodes makes nodes as HAMi makes them, for the time of a test: each device is offered ten times, and
+// its memory and cores beside it.
 func vgpuNodes(t *testing.T, nodes, devices int64) {
 	t.Helper()
 	number := func(n int64) resource.Quantity { return *resource.NewQuantity(n, resource.DecimalSI) }
@@ -24,6 +25,11 @@ func vgpuNodes(t *testing.T, nodes, devices int64) {
 			Product: controlplane.ProductA100x80, Offers: corev1.ResourceList{"nvidia.com/gpu": number(10 * devices),
 				"nvidia.com/gpumem": number(81920 * devices), "nvidia.com/gpucores": number(100 * devices)}})
 	}
+	t.Cleanup(func() {
+		for _, spec := range specs {
+			_ = client.CoreV1().Nodes().Delete(context.Background(), spec.Name, metav1.DeleteOptions{})
+		}
+	})
 	if err := controlplane.CreateNodes(t.Context(), client, specs); err != nil {
 		t.Fatal(err)
 	}
