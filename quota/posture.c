@@ -163,7 +163,7 @@ static int mark_written(struct gq_posture_build *b, struct gq_posture_volume *vo
 	for (size_t i = 0; i < n; i++)
 		sorted[i] = &volumes[i];
 	if (n)
-		qsort(sorted, n, sizeof *sorted, by_volume_name);
+		qsort(sorted, n, sizeof(struct gq_posture_volume *), by_volume_name);
 	for (size_t c = 0; n && c < posture->n_containers; c++) {
 		const struct gq_posture_container *container = &posture->containers[c];
 		for (size_t m = 0; m < container->n_mounts; m++) {
@@ -171,7 +171,8 @@ static int mark_written(struct gq_posture_build *b, struct gq_posture_volume *vo
 			struct gq_posture_volume **found =
 			    mount->read_only
 				? NULL
-				: bsearch(mount->volume, sorted, n, sizeof *sorted, is_volume_name);
+				: bsearch(mount->volume, sorted, n,
+					  sizeof(struct gq_posture_volume *), is_volume_name);
 			if (found)
 				(*found)->written = true;
 		}

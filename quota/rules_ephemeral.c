@@ -50,12 +50,13 @@ static void find_volumes(const struct gq_ruled *ruled, struct gq_added *added)
 	for (size_t i = 0; i < n; i++)
 		sorted[i] = &posture->volumes[i];
 	if (n)
-		qsort(sorted, n, sizeof *sorted, by_name);
+		qsort(sorted, n, sizeof(struct gq_posture_volume *), by_name);
 	for (size_t i = 0; n && i < posture->n_containers; i++) {
 		const struct gq_posture_container *container = &posture->containers[i];
 		for (size_t m = 0; added->containers[i] && m < container->n_mounts; m++) {
 			const struct gq_mount *mount = &container->mounts[m];
-			found = bsearch(mount->volume, sorted, n, sizeof *sorted, is_name);
+			found = bsearch(mount->volume, sorted, n,
+					sizeof(struct gq_posture_volume *), is_name);
 			if (!found)
 				continue;
 			added->mounted[*found - posture->volumes] = true;

@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // list writes resources as "gpu=1 gpumem=8192", sorted, without the domain.
@@ -351,5 +353,68 @@ func TestFractionsInTemplates(t *testing.T) {
 		"apply", "-n", namespace, "-f", "-")
 	if err == nil || !strings.Contains(out, "container main could not be rewritten") {
 		t.Errorf("gpu-memory that is left in a template: %s", out)
+	}
+}
+
+// A Deployment that was there before the policy makes a ReplicaSet again, and no others without end.
+func TestFractionsOfOldWorkloads(t *testing.T) {
+	for _, c := range []struct{ file, scheduler, want string }{
+		{"fractions-hami.yaml", "default-scheduler", "gpu=1 gpumem=8192"},
+		{"fractions-kai.yaml", "kai-scheduler", ""},
+	} {
+		t.Run(c.file, func(t *testing.T) {
+			namespace := newNamespace(t, nil)
+			deployments, sets := client.AppsV1().Deployments(namespace), client.AppsV1().ReplicaSets(namespace)
+			const asks = "gpu: 1, gpu-memory: 8Gi"
+			if out, err := kubectl(t, `{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "old", "namespace": "`+namespace+`"},
+				"spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}, "spec":
+				{"schedulerName": "`+c.scheduler+`", "containers": [`+limits("main", asks)+`]}}}}`, "apply", "-f", "-"); err != nil {
+				t.Fatal(out)
+			}
+			settled := func(what string, not types.UID) types.UID {
+				t.Helper()
+				var uid types.UID
+				eventually(t, what, func() error {
+					deployment, err := deployments.Get(t.Context(), "old", metav1.GetOptions{})
+					if err != nil {
+						return err
+					}
+					all, err := sets.List(t.Context(), metav1.ListOptions{})
+					if err != nil {
+						return err
+					}
+					if len(all.Items) != 1 || all.Items[0].UID == not || deployment.Status.UpdatedReplicas != 1 {
+						return fmt.Errorf("%d ReplicaSets, status %+v", len(all.Items), deployment.Status)
+					}
+					uid = all.Items[0].UID
+					if have := list(all.Items[0].Spec.Template.Spec.Containers[0].Resources.Limits); have != "gpu=1 gpu-memory=8Gi" {
+						t.Errorf("%s, that has another template than the Deployment: %s", what, have)
+					}
+					return nil
+				})
+				return uid
+			}
+			before := settled("the Deployment has a ReplicaSet", "")
+			inForce(t, c.file, func() bool {
+				pod, err := try(t, namespace, newPod(t, "schedulerName: "+c.scheduler+"\ncontainers: ["+limits("main", asks)+"]"))
+				return err == nil && list(pod.Spec.Containers[0].Resources.Limits) == c.want
+			})
+			if err := sets.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			settled("the Deployment has a ReplicaSet again", before)
+			eventually(t, "its new pod is rewritten", func() error {
+				pods, err := client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "a=b"})
+				if err != nil {
+					return err
+				}
+				for _, pod := range pods.Items {
+					if resourcesOf(t, pod.Spec.Containers[0]) == c.want {
+						return nil
+					}
+				}
+				return fmt.Errorf("%d pods", len(pods.Items))
+			})
+		})
 	}
 }
