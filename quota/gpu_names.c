@@ -167,7 +167,7 @@ enum gq_gpu_meaning gq_gpu_resource_meaning(const char *name, struct gq_phrase *
 	for (size_t i = 0; i < COUNT(claimed); i++)
 		if (has_prefix(name, claimed[i].prefix))
 			return answer(GQ_GPU_NOT_SUPPORTED,
-				      (struct gq_phrase){claimed[i].detail, claimed[i].phrase},
+				      (struct gq_phrase){claimed[i].detail, (int)claimed[i].phrase},
 				      detail);
 	return token ? answer(GQ_GPU_NOT_SUPPORTED, GQ_PHRASE_MESSAGE(GQ_MSG_KIND_PLUGIN), detail)
 		     : GQ_GPU_NONE;

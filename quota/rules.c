@@ -174,7 +174,7 @@ static enum gq_rules_answer check_rule(const struct gq_ruled *ruled, enum gq_rul
 				       struct refusals *refusals, struct gq_verdict *verdict)
 {
 	struct gq_found found = {.locale = verdict->locale, .text = GQ_BUF_INIT(FOUND_MAX_BYTES)};
-	enum gq_mode mode = mode_of(ruled, id);
+	enum gq_mode mode = mode_of(ruled, (int)id);
 	enum gq_rules_answer answer = rules[id].check(ruled, &found);
 
 	found_end(&found);
