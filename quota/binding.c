@@ -181,10 +181,8 @@ int gq_decide_binding(struct gq_ledger *ledger, const struct gq_binding *binding
 	struct bind_result result = {.tenant = -1};
 	int code = 0;
 
-	if (binding->now_ns >= binding->deadline_ns) {
-		verdict->locale = gq_ledger_locale(ledger);
-		return gq_verdict_unavailable(verdict, GQ_REASON_TOO_LATE);
-	}
+	if (gq_check_too_late(ledger, binding->now_ns, binding->deadline_ns, verdict))
+		return 0;
 	gq_ledger_lock(ledger);
 	bool ready = ledger->synced && ledger->cur;
 	result.locale = gq_book_locale(ledger->cur);

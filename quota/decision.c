@@ -11,8 +11,6 @@
 
 #define WATCH_WAIT_NS (5 * GQ_NS_PER_MS)
 #define PROBE_WAIT_NS (20 * GQ_NS_PER_MS)
-/* The world changed between matching and charging so often that somebody else should get a turn. */
-#define REVALIDATE_MAX 16
 
 /* ---- the namespace's tenant ---- */
 
@@ -124,11 +122,7 @@ static bool lands_on_several(const struct gq_view *view, const struct gq_parts *
 bool gq_check_ambiguous_class(const struct gq_view *view, const struct gq_pod *pod,
 			      const struct gq_parts *parts, struct gq_verdict *verdict)
 {
-	const struct gq_explain about = {.policy = view->policy,
-					 .snapshot = view->snapshot,
-					 .pod = pod,
-					 .namespace_ = pod->namespace_,
-					 .locale = verdict->locale};
+	const struct gq_explain about = gq_view_explain(view, pod, verdict);
 
 	if (!view->policy->ambiguous_deny || !lands_on_several(view, parts))
 		return false;
@@ -250,8 +244,6 @@ static bool check_again(struct gq_ledger *ledger, const struct gq_create *create
 	return true;
 }
 
-enum outcome { OUTCOME_DONE, OUTCOME_AGAIN, OUTCOME_NOMEM };
-
 static bool check_room(struct gq_ledger *ledger, const struct proposal *proposal,
 		       const struct gq_ns *ns, struct gq_verdict *verdict)
 {
@@ -268,8 +260,8 @@ static bool check_room(struct gq_ledger *ledger, const struct proposal *proposal
 /* The part of a decision that needs the lock: does it fit, and the charge. The words are printed by
  * the caller from the proposal's facts (refused: facts.finding is set) and findings (not enforced).
  */
-static enum outcome decide_locked(struct gq_ledger *ledger, struct proposal *proposal,
-				  struct gq_verdict *verdict)
+static enum gq_outcome decide_locked(struct gq_ledger *ledger, struct proposal *proposal,
+				     struct gq_verdict *verdict)
 {
 	const struct gq_create *create = proposal->create;
 	const struct gq_pod *pod = create->pod;
@@ -278,9 +270,9 @@ static enum outcome decide_locked(struct gq_ledger *ledger, struct proposal *pro
 	int tenant = proposal->view->assign.tenant;
 
 	if (ledger->generation != proposal->view->generation)
-		return OUTCOME_AGAIN;
+		return GQ_OUTCOME_AGAIN;
 	if (check_again(ledger, create, verdict))
-		return OUTCOME_DONE;
+		return GQ_OUTCOME_DONE;
 	const struct gq_slot *slot = gq_ledger_slot_find(ledger, pod->namespace_, pod->name);
 	const struct gq_ns *ns =
 	    gq_map_get(ledger->namespaces, pod->namespace_, strlen(pod->namespace_));
@@ -290,19 +282,19 @@ static enum outcome decide_locked(struct gq_ledger *ledger, struct proposal *pro
 		gq_fit_facts(ledger, ledger->cur, ns, slot, tenant, pod, parts, refusal,
 			     create->wall_s, &proposal->facts);
 		gq_verdict_answer(verdict, GQ_VERDICT_DENY, gq_finding_reason(refusal));
-		return OUTCOME_DONE;
+		return GQ_OUTCOME_DONE;
 	}
 	bool enforced = strictest_mode(proposal->view->policy, tenant) == GQ_MODE_ENFORCE;
 	if (parts->n > 0 && !create->dry_run) {
 		if ((enforced && check_makers(ledger, create, proposal->makers, verdict)) ||
 		    !check_room(ledger, proposal, ns, verdict))
-			return OUTCOME_DONE;
+			return GQ_OUTCOME_DONE;
 		if (charge_make(ledger, proposal, &verdict->ticket))
-			return OUTCOME_NOMEM;
+			return GQ_OUTCOME_NOMEM;
 	}
 	gq_verdict_answer(verdict, GQ_VERDICT_ALLOW,
 			  findings->n ? gq_finding_reason(&findings->items[0]) : GQ_REASON_FITS);
-	return OUTCOME_DONE;
+	return GQ_OUTCOME_DONE;
 }
 
 /* The words for what decide_locked() found. */
@@ -324,34 +316,30 @@ static void print_findings(const struct gq_explain *about, int tenant,
 }
 
 /* Everything about the tenant's quota, under one view. */
-static enum outcome decide_quota(struct gq_ledger *ledger, struct proposal *proposal,
-				 struct gq_verdict *verdict)
+static enum gq_outcome decide_quota(struct gq_ledger *ledger, struct proposal *proposal,
+				    struct gq_verdict *verdict)
 {
 	const struct gq_create *create = proposal->create;
 	const struct gq_view *view = proposal->view;
-	const struct gq_explain about = {.policy = view->policy,
-					 .snapshot = view->snapshot,
-					 .pod = create->pod,
-					 .namespace_ = create->pod->namespace_,
-					 .locale = verdict->locale};
+	const struct gq_explain about = gq_view_explain(view, create->pod, verdict);
 
 	if (gq_makers_print(create->pod, create->user, proposal->makers))
-		return OUTCOME_NOMEM;
+		return GQ_OUTCOME_NOMEM;
 	if (gq_check_pod_limit(view, create->pod, &proposal->parts, verdict) ||
 	    gq_check_ambiguous_class(view, create->pod, &proposal->parts, verdict))
-		return OUTCOME_DONE;
+		return GQ_OUTCOME_DONE;
 	int code = gq_entry_print(&proposal->entry, create->pod, create->user, NULL);
 	if (code == GQ_ETOOBIG) {
 		gq_explain_too_big(&verdict->message, verdict->locale);
 		gq_verdict_answer(verdict, GQ_VERDICT_DENY, GQ_REASON_UNSUPPORTED);
-		return OUTCOME_DONE;
+		return GQ_OUTCOME_DONE;
 	}
 	if (code)
-		return OUTCOME_NOMEM;
+		return GQ_OUTCOME_NOMEM;
 	gq_ledger_lock(ledger);
-	enum outcome outcome = decide_locked(ledger, proposal, verdict);
+	enum gq_outcome outcome = decide_locked(ledger, proposal, verdict);
 	gq_ledger_unlock(ledger);
-	if (outcome == OUTCOME_DONE)
+	if (outcome == GQ_OUTCOME_DONE)
 		print_findings(&about, view->assign.tenant, &proposal->findings, &proposal->facts,
 			       verdict);
 	return outcome;
@@ -382,8 +370,8 @@ static bool check_rules(const struct gq_create *create, const struct gq_view *vi
 	return !is_mirror(create) && gq_rules_verdict(&ruled, verdict);
 }
 
-static enum outcome decide_in_view(struct gq_ledger *ledger, const struct gq_create *create,
-				   const struct gq_view *view, struct gq_verdict *verdict)
+static enum gq_outcome decide_in_view(struct gq_ledger *ledger, const struct gq_create *create,
+				      const struct gq_view *view, struct gq_verdict *verdict)
 {
 	struct proposal proposal GQ_CLEANUP(proposal_done) = {
 	    .create = create,
@@ -395,24 +383,22 @@ static enum outcome decide_in_view(struct gq_ledger *ledger, const struct gq_cre
 
 	if (view->assign.kind == GQ_ASSIGN_EXEMPT) {
 		gq_verdict_answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_EXEMPT);
-		return OUTCOME_DONE;
+		return GQ_OUTCOME_DONE;
 	}
 	if (asks) {
 		gq_node_snapshot_match(view->snapshot, create->pod, &candidates);
 		if (gq_parts_compute(view->policy, create->pod, &candidates, &proposal.parts))
-			return OUTCOME_NOMEM;
+			return GQ_OUTCOME_NOMEM;
 	}
 	if (check_rules(create, view, &proposal.parts, verdict))
-		return OUTCOME_DONE;
+		return GQ_OUTCOME_DONE;
 	if (!asks) {
-		bool found = verdict->n_warnings || verdict->audit.len;
-		gq_verdict_answer(verdict, GQ_VERDICT_ALLOW,
-				  found ? verdict->reason : GQ_REASON_NO_GPU);
-		return OUTCOME_DONE;
+		gq_verdict_pass(verdict, GQ_REASON_NO_GPU);
+		return GQ_OUTCOME_DONE;
 	}
 	if (gq_check_namespace(view, create->pod->namespace_, verdict) ||
 	    gq_check_countable(view, create->pod, create->reads, verdict))
-		return OUTCOME_DONE;
+		return GQ_OUTCOME_DONE;
 	return decide_quota(ledger, &proposal, verdict);
 }
 
@@ -432,13 +418,11 @@ int gq_decide_create(struct gq_ledger *ledger, const struct gq_create *create,
 
 	if (!gq_pod_asks_for_gpu(create->pod) && !concern)
 		return gq_verdict_answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_NO_GPU);
-	for (int tries = 0; tries < REVALIDATE_MAX; tries++) {
+	for (int tries = 0; tries < GQ_REVALIDATE_MAX; tries++) {
 		struct gq_view view GQ_CLEANUP(gq_view_done) = {0};
 		gq_verdict_done(verdict);
-		if (create->now_ns >= create->deadline_ns) {
-			verdict->locale = gq_ledger_locale(ledger);
-			return gq_verdict_unavailable(verdict, GQ_REASON_TOO_LATE);
-		}
+		if (gq_check_too_late(ledger, create->now_ns, create->deadline_ns, verdict))
+			return 0;
 		if (!gq_view_take(ledger, create->pod->namespace_, create->reads, create->now_ns,
 				  verdict, &view)) {
 			if (verdict->kind == GQ_VERDICT_UNAVAILABLE &&
@@ -447,11 +431,11 @@ int gq_decide_create(struct gq_ledger *ledger, const struct gq_create *create,
 			return 0;
 		}
 		switch (decide_in_view(ledger, create, &view, verdict)) {
-		case OUTCOME_DONE:
+		case GQ_OUTCOME_DONE:
 			return 0;
-		case OUTCOME_NOMEM:
+		case GQ_OUTCOME_NOMEM:
 			return gq_fail(err, GQ_ENOMEM, "out of memory while deciding");
-		case OUTCOME_AGAIN:
+		case GQ_OUTCOME_AGAIN:
 			break;
 		}
 	}
@@ -464,10 +448,8 @@ int gq_decide_ephemeral(struct gq_ledger *ledger, const struct gq_create *create
 	struct gq_view view GQ_CLEANUP(gq_view_done) = {0};
 
 	gq_verdict_done(verdict);
-	if (create->now_ns >= create->deadline_ns) {
-		verdict->locale = gq_ledger_locale(ledger);
-		return gq_verdict_unavailable(verdict, GQ_REASON_TOO_LATE);
-	}
+	if (gq_check_too_late(ledger, create->now_ns, create->deadline_ns, verdict))
+		return 0;
 	if (!gq_view_take(ledger, create->pod->namespace_, create->reads, create->now_ns, verdict,
 			  &view))
 		return 0;
@@ -485,8 +467,6 @@ int gq_decide_ephemeral(struct gq_ledger *ledger, const struct gq_create *create
 	if (view.assign.kind == GQ_ASSIGN_EXEMPT)
 		return gq_verdict_answer(verdict, GQ_VERDICT_ALLOW, GQ_REASON_EXEMPT);
 	if (!gq_rules_verdict(&ruled, verdict))
-		gq_verdict_answer(verdict, GQ_VERDICT_ALLOW,
-				  verdict->n_warnings || verdict->audit.len ? verdict->reason
-									    : GQ_REASON_NO_GPU);
+		gq_verdict_pass(verdict, GQ_REASON_NO_GPU);
 	return 0;
 }

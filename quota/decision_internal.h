@@ -63,6 +63,15 @@ struct gq_facts {
 	bool surges;        /* an older ReplicaSet of the pod's Deployment still holds some */
 };
 
+/* What an explanation is about. */
+struct gq_explain {
+	const struct gq_policy *policy;
+	const struct gq_node_snapshot *snapshot;
+	const struct gq_pod *pod;
+	const char *namespace_;
+	enum gq_locale locale;
+};
+
 /* ---- view.c (no lock held) ---- */
 
 /* What a decision works on without the lock: the policy and nodes in force, and whose the namespace
@@ -82,7 +91,22 @@ const struct gq_tenant *gq_view_tenant(const struct gq_view *view);
 bool gq_view_take(struct gq_ledger *ledger, const char *ns_name, struct gq_reads *reads,
 		  int64_t now_ns, struct gq_verdict *verdict, struct gq_view *ret_view);
 
-/* ---- decision.c (no lock held); each returns true when the verdict is made ---- */
+/* Whether now is too late to decide; the verdict is made then. */
+bool gq_check_too_late(struct gq_ledger *ledger, int64_t now_ns, int64_t deadline_ns,
+		       struct gq_verdict *verdict);
+/* What explanations are about: pod, in the verdict's words. */
+struct gq_explain gq_view_explain(const struct gq_view *view, const struct gq_pod *pod,
+				  const struct gq_verdict *verdict);
+
+/* ---- decision.c (no lock held) ---- */
+
+/* The world changed between matching and charging so often that somebody else should get a turn. */
+#define GQ_REVALIDATE_MAX 16
+
+/* Of a decision in one view. AGAIN: that one holds no more. */
+enum gq_outcome { GQ_OUTCOME_DONE, GQ_OUTCOME_AGAIN, GQ_OUTCOME_NOMEM };
+
+/* Each returns true when the verdict is made ---- */
 
 /* Namespaces without a tenant. */
 bool gq_check_namespace(const struct gq_view *view, const char *name, struct gq_verdict *verdict);
@@ -127,6 +151,8 @@ void gq_fit_alone_facts(const struct gq_book *book, int tenant, const struct gq_
 
 /* ---- verdict.c ---- */
 
+/* Nothing refuses: allowed, for what was warned of or noted before, else for reason. */
+void gq_verdict_pass(struct gq_verdict *verdict, enum gq_reason reason);
 /* Each returns 0, for the caller to return. Their words are in verdict->locale. */
 int gq_verdict_answer(struct gq_verdict *verdict, enum gq_verdict_kind kind, enum gq_reason reason);
 int gq_verdict_unavailable(struct gq_verdict *verdict, enum gq_reason reason);
@@ -153,14 +179,6 @@ enum gq_claims_verdict gq_claims_check(const struct gq_pod *pod, struct gq_reads
 				       enum gq_locale locale, struct gq_buf *message);
 
 /* ---- explain.c (no lock) ---- */
-
-struct gq_explain {
-	const struct gq_policy *policy;
-	const struct gq_node_snapshot *snapshot;
-	const struct gq_pod *pod;
-	const char *namespace_;
-	enum gq_locale locale;
-};
 
 /* The whole refusal: the arithmetic, the holders, what would fit. */
 void gq_explain_finding(struct gq_buf *out, const struct gq_explain *about,

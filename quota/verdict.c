@@ -185,6 +185,13 @@ void gq_verdict_allow(struct gq_verdict *verdict, enum gq_reason reason)
 	gq_verdict_answer(verdict, GQ_VERDICT_ALLOW, reason);
 }
 
+void gq_verdict_pass(struct gq_verdict *verdict, enum gq_reason reason)
+{
+	bool found = verdict->n_warnings || verdict->audit.len;
+
+	gq_verdict_allow(verdict, found ? verdict->reason : reason);
+}
+
 enum gq_reason gq_finding_reason(const struct gq_finding *finding)
 {
 	return finding->kind == GQ_FINDING_UNLISTED ? GQ_REASON_UNLISTED : GQ_REASON_OVER_LIMIT;

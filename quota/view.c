@@ -17,6 +17,26 @@ const struct gq_tenant *gq_view_tenant(const struct gq_view *view)
 	return view->assign.tenant >= 0 ? &view->policy->tenants[view->assign.tenant] : NULL;
 }
 
+bool gq_check_too_late(struct gq_ledger *ledger, int64_t now_ns, int64_t deadline_ns,
+		       struct gq_verdict *verdict)
+{
+	if (now_ns < deadline_ns)
+		return false;
+	verdict->locale = gq_ledger_locale(ledger);
+	gq_verdict_unavailable(verdict, GQ_REASON_TOO_LATE);
+	return true;
+}
+
+struct gq_explain gq_view_explain(const struct gq_view *view, const struct gq_pod *pod,
+				  const struct gq_verdict *verdict)
+{
+	return (struct gq_explain){.policy = view->policy,
+				   .snapshot = view->snapshot,
+				   .pod = pod,
+				   .namespace_ = pod->namespace_,
+				   .locale = verdict->locale};
+}
+
 /* false: not ready. */
 static bool look(struct gq_ledger *ledger, const char *ns_name, struct gq_verdict *verdict,
 		 struct gq_view *view)

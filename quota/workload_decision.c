@@ -5,11 +5,6 @@
 #include "quota/rules.h"
 #include "quota/workload_internal.h"
 
-/* As in decision.c. */
-#define REVALIDATE_MAX 16
-
-enum outcome { OUTCOME_DONE, OUTCOME_AGAIN, OUTCOME_NOMEM };
-
 /* What a review asks for. */
 enum scope {
 	SCOPE_NOTHING,
@@ -72,8 +67,7 @@ static bool check_template(const struct gq_workload_review *review, const struct
 	if (check_rules(review, view, parts, verdict))
 		return true;
 	if (!gq_pod_asks_for_gpu(pod)) {
-		bool found = verdict->n_warnings || verdict->audit.len;
-		gq_verdict_allow(verdict, found ? verdict->reason : GQ_REASON_NO_GPU);
+		gq_verdict_pass(verdict, GQ_REASON_NO_GPU);
 		return true;
 	}
 	return gq_check_namespace(view, pod->namespace_, verdict) ||
@@ -114,17 +108,14 @@ static void say_short(const struct gq_explain *about, int tenant, const struct g
 }
 
 /* What the limits say. */
-static enum outcome decide_quota(struct gq_ledger *ledger, const struct gq_workload_review *review,
-				 const struct gq_view *view, const struct gq_rollout *rollout,
-				 enum scope scope, struct gq_verdict *verdict)
+static enum gq_outcome decide_quota(struct gq_ledger *ledger,
+				    const struct gq_workload_review *review,
+				    const struct gq_view *view, const struct gq_rollout *rollout,
+				    enum scope scope, struct gq_verdict *verdict)
 {
 	int tenant = view->assign.tenant;
 	const struct gq_parts *parts = &rollout->now.parts;
-	const struct gq_explain about = {.policy = view->policy,
-					 .snapshot = view->snapshot,
-					 .pod = review->now->pod,
-					 .namespace_ = review->now->namespace_,
-					 .locale = verdict->locale};
+	const struct gq_explain about = gq_view_explain(view, review->now->pod, verdict);
 	struct gq_findings never = {.n = 0};
 	struct gq_shortfalls shortfalls = {.n = 0};
 	struct gq_facts facts;
@@ -142,12 +133,11 @@ static enum outcome decide_quota(struct gq_ledger *ledger, const struct gq_workl
 		gq_workload_fit(ledger->cur, tenant, rollout, review->wall_s, &shortfalls);
 	gq_ledger_unlock(ledger);
 	if (again)
-		return OUTCOME_AGAIN;
-	gq_verdict_allow(verdict, verdict->n_warnings || verdict->audit.len ? verdict->reason
-									    : GQ_REASON_FITS);
+		return GQ_OUTCOME_AGAIN;
+	gq_verdict_pass(verdict, GQ_REASON_FITS);
 	say_never(&about, tenant, &never, &facts, verdict);
 	say_short(&about, tenant, rollout, &shortfalls, verdict);
-	return OUTCOME_DONE;
+	return GQ_OUTCOME_DONE;
 }
 
 /* It only gets more pods of a template that it has; that these are refused is told, no more. */
@@ -166,29 +156,29 @@ static void warn_of_refusal(struct gq_verdict *verdict)
 	gq_verdict_allow(verdict, reason);
 }
 
-static enum outcome decide_in_view(struct gq_ledger *ledger,
-				   const struct gq_workload_review *review,
-				   const struct gq_view *view, enum scope scope,
-				   struct gq_verdict *verdict)
+static enum gq_outcome decide_in_view(struct gq_ledger *ledger,
+				      const struct gq_workload_review *review,
+				      const struct gq_view *view, enum scope scope,
+				      struct gq_verdict *verdict)
 {
 	struct gq_rollout rollout GQ_CLEANUP(rollout_done) = {.grows = scope == SCOPE_PODS};
 
 	if (view->assign.kind == GQ_ASSIGN_EXEMPT) {
 		gq_verdict_allow(verdict, GQ_REASON_EXEMPT);
-		return OUTCOME_DONE;
+		return GQ_OUTCOME_DONE;
 	}
 	if (side_take(view, review->now, &rollout.now) ||
 	    side_take(view, review->before, &rollout.before))
-		return OUTCOME_NOMEM;
+		return GQ_OUTCOME_NOMEM;
 	if (check_template(review, view, &rollout.now.parts, verdict)) {
 		if (scope == SCOPE_ALL || verdict->kind != GQ_VERDICT_DENY)
-			return OUTCOME_DONE;
+			return GQ_OUTCOME_DONE;
 		warn_of_refusal(verdict);
-		return OUTCOME_DONE;
+		return GQ_OUTCOME_DONE;
 	}
 	if (view->assign.kind != GQ_ASSIGN_TENANT) {
 		gq_verdict_allow(verdict, GQ_REASON_UNASSIGNED);
-		return OUTCOME_DONE;
+		return GQ_OUTCOME_DONE;
 	}
 	return decide_quota(ledger, review, view, &rollout, scope, verdict);
 }
@@ -196,23 +186,21 @@ static enum outcome decide_in_view(struct gq_ledger *ledger,
 static int decide(struct gq_ledger *ledger, const struct gq_workload_review *review,
 		  enum scope scope, struct gq_verdict *verdict, struct gq_err *err)
 {
-	for (int tries = 0; tries < REVALIDATE_MAX; tries++) {
+	for (int tries = 0; tries < GQ_REVALIDATE_MAX; tries++) {
 		struct gq_view view GQ_CLEANUP(gq_view_done) = {0};
 		gq_verdict_done(verdict);
-		if (review->now_ns >= review->deadline_ns) {
-			verdict->locale = gq_ledger_locale(ledger);
-			return gq_verdict_unavailable(verdict, GQ_REASON_TOO_LATE);
-		}
+		if (gq_check_too_late(ledger, review->now_ns, review->deadline_ns, verdict))
+			return 0;
 		if (!gq_view_take(ledger, review->now->namespace_, review->reads, review->now_ns,
 				  verdict, &view))
 			return 0;
 		switch (decide_in_view(ledger, review, &view, scope, verdict)) {
-		case OUTCOME_DONE:
+		case GQ_OUTCOME_DONE:
 			gq_explain_workload(verdict, review->now);
 			return 0;
-		case OUTCOME_NOMEM:
+		case GQ_OUTCOME_NOMEM:
 			return gq_fail(err, GQ_ENOMEM, "out of memory while deciding");
-		case OUTCOME_AGAIN:
+		case GQ_OUTCOME_AGAIN:
 			break;
 		}
 	}
