@@ -144,39 +144,19 @@ static int by_volume_name(const void *a, const void *b)
 	return strcmp((*x)->name, (*y)->name);
 }
 
-static int is_volume_name(const void *name, const void *volume)
+/* Sorted for its containers' mounts: a pod may have many of both. */
+static int sort_volumes(struct gq_posture_build *b, struct gq_posture_volume *volumes, size_t n)
 {
-	const struct gq_posture_volume *const *v = volume;
-
-	return strcmp(name, (*v)->name);
-}
-
-/* Volumes that some container may write. Sorted first: a pod may have many of both. */
-static int mark_written(struct gq_posture_build *b, struct gq_posture_volume *volumes, size_t n)
-{
-	const struct gq_posture *posture = b->posture;
-	struct gq_posture_volume **sorted;
-	int code = GQ_TAKE(b->err, sorted, GQ_ARENA_ARRAY(b->arena, struct gq_posture_volume *, n));
+	int code =
+	    GQ_TAKE(b->err, b->volumes, GQ_ARENA_ARRAY(b->arena, struct gq_posture_volume *, n));
 
 	if (code)
 		return code;
 	for (size_t i = 0; i < n; i++)
-		sorted[i] = &volumes[i];
+		b->volumes[i] = &volumes[i];
 	if (n)
-		qsort(sorted, n, sizeof(struct gq_posture_volume *), by_volume_name);
-	for (size_t c = 0; n && c < posture->n_containers; c++) {
-		const struct gq_posture_container *container = &posture->containers[c];
-		for (size_t m = 0; m < container->n_mounts; m++) {
-			const struct gq_mount *mount = &container->mounts[m];
-			struct gq_posture_volume **found =
-			    mount->read_only
-				? NULL
-				: bsearch(mount->volume, sorted, n,
-					  sizeof(struct gq_posture_volume *), is_volume_name);
-			if (found)
-				(*found)->written = true;
-		}
-	}
+		qsort(b->volumes, n, sizeof(struct gq_posture_volume *), by_volume_name);
+	b->n_volumes = n;
 	return 0;
 }
 
@@ -203,7 +183,7 @@ static int build_volumes(struct gq_posture_build *b, const struct gq_field *meta
 		return code;
 	b->posture->volumes = volumes;
 	b->posture->n_volumes = n;
-	return mark_written(b, volumes, n);
+	return sort_volumes(b, volumes, n);
 }
 
 /* Those of a map whose keys are in keys, in that order. Others may be there too: a review is pruned
@@ -311,9 +291,9 @@ static int build_posture(void *arg, struct gq_arena *arena, void **ret_object, s
 		code = build_labels(b, &meta, "annotations", keep_annotations,
 				    &b->posture->annotations, &b->posture->n_annotations);
 	if (!code)
-		code = build_containers(b, &spec);
-	if (!code)
 		code = build_volumes(b, &meta, &spec);
+	if (!code)
+		code = build_containers(b, &spec);
 	*ret_object = b->posture;
 	return code;
 }

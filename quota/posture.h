@@ -18,14 +18,15 @@ enum gq_container_kind { GQ_CONTAINER_INIT, GQ_CONTAINER_MAIN, GQ_CONTAINER_EPHE
 /* "initContainers", "containers", "ephemeralContainers". */
 const char *gq_container_list(enum gq_container_kind kind);
 
-/* The environment variables that decide about GPUs. */
-enum gq_gpu_env {
-	GQ_ENV_VISIBLE_DEVICES,     /* NVIDIA_VISIBLE_DEVICES */
-	GQ_ENV_DRIVER_CAPABILITIES, /* NVIDIA_DRIVER_CAPABILITIES */
-	GQ_ENV_DISABLE_CONTROL,     /* CUDA_DISABLE_CONTROL: HAMi-core's switch */
-	GQ_ENV_CORE_POLICY,         /* GPU_CORE_UTILIZATION_POLICY: the same for compute */
-	GQ_ENVS,
-};
+/* The environment variables that decide about GPUs; X(id, name). The last two are HAMi-core's
+ * switches, for all of it and for compute. */
+#define GQ_GPU_ENV_NAMES(X)                                                                        \
+	X(GQ_ENV_VISIBLE_DEVICES, "NVIDIA_VISIBLE_DEVICES")                                        \
+	X(GQ_ENV_DRIVER_CAPABILITIES, "NVIDIA_DRIVER_CAPABILITIES")                                \
+	X(GQ_ENV_DISABLE_CONTROL, "CUDA_DISABLE_CONTROL")                                          \
+	X(GQ_ENV_CORE_POLICY, "GPU_CORE_UTILIZATION_POLICY")
+#define GQ_GPU_ENV_ID(id, name) id,
+enum gq_gpu_env { GQ_GPU_ENV_NAMES(GQ_GPU_ENV_ID) GQ_ENVS };
 const char *gq_gpu_env_name(enum gq_gpu_env env);
 /* Whether a prefix of envFrom and a key can make up its name. */
 bool gq_gpu_env_begins(enum gq_gpu_env env, const char *prefix);
@@ -47,7 +48,8 @@ struct gq_env_from {
 
 struct gq_mount {
 	const char *volume;
-	bool read_only; /* never for volumeDevices */
+	const struct gq_posture_volume *of; /* NULL: the pod has none of that name */
+	bool read_only;                     /* never for volumeDevices */
 };
 
 /* Keys by which tenants steer GPU sharing systems, or tell them that a pod has been placed already;

@@ -1,6 +1,7 @@
 #include "quota/posture_internal.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -13,17 +14,12 @@ static const struct gq_json_keep keep_env_source[] = {
     {"configMapKeyRef", keep_presence}, {"secretKeyRef", keep_presence},
     {"fieldRef", keep_presence},        {"resourceFieldRef", keep_presence},
     {"fileKeyRef", keep_presence},      GQ_JSON_KEEP_END};
-#define VISIBLE_DEVICES "NVIDIA_VISIBLE_DEVICES"
-#define DRIVER_CAPABILITIES "NVIDIA_DRIVER_CAPABILITIES"
-#define DISABLE_CONTROL "CUDA_DISABLE_CONTROL"
-#define CORE_POLICY "GPU_CORE_UTILIZATION_POLICY"
+#define ONE_OF(id, name) name "\0"
 /* A pod may have hundreds of others. */
-static const struct gq_json_keep keep_env[] = {
-    GQ_JSON_KEEP_ONLY("name", VISIBLE_DEVICES "\0" DRIVER_CAPABILITIES "\0" DISABLE_CONTROL
-					      "\0" CORE_POLICY),
-    {"value", NULL},
-    {"valueFrom", keep_env_source},
-    GQ_JSON_KEEP_END};
+static const struct gq_json_keep keep_env[] = {GQ_JSON_KEEP_ONLY("name", GQ_GPU_ENV_NAMES(ONE_OF)),
+					       {"value", NULL},
+					       {"valueFrom", keep_env_source},
+					       GQ_JSON_KEEP_END};
 static const struct gq_json_keep keep_name[] = {{"name", NULL}, GQ_JSON_KEEP_END};
 static const struct gq_json_keep keep_env_from[] = {
     {"prefix", NULL}, {"configMapRef", keep_name}, {"secretRef", keep_name}, GQ_JSON_KEEP_END};
@@ -51,12 +47,8 @@ const struct gq_json_keep gq_posture_keep_container[] = {{"name", NULL},
 							 {"startupProbe", keep_presence},
 							 GQ_JSON_KEEP_END};
 
-static const char *const env_names[GQ_ENVS] = {
-    [GQ_ENV_VISIBLE_DEVICES] = VISIBLE_DEVICES,
-    [GQ_ENV_DRIVER_CAPABILITIES] = DRIVER_CAPABILITIES,
-    [GQ_ENV_DISABLE_CONTROL] = DISABLE_CONTROL,
-    [GQ_ENV_CORE_POLICY] = CORE_POLICY,
-};
+#define NAMED(id, name) [id] = name,
+static const char *const env_names[GQ_ENVS] = {GQ_GPU_ENV_NAMES(NAMED)};
 
 const char *gq_gpu_env_name(enum gq_gpu_env env)
 {
@@ -234,6 +226,26 @@ static int build_env_froms(struct gq_posture_build *b, const struct gq_field *co
 	return 0;
 }
 
+static int is_volume_name(const void *name, const void *volume)
+{
+	const struct gq_posture_volume *const *v = volume;
+
+	return strcmp(name, (*v)->name);
+}
+
+static void mount_volume(const struct gq_posture_build *b, struct gq_mount *mount)
+{
+	struct gq_posture_volume **found =
+	    b->n_volumes ? bsearch(mount->volume, b->volumes, b->n_volumes,
+				   sizeof(struct gq_posture_volume *), is_volume_name)
+			 : NULL;
+
+	if (!found)
+		return;
+	mount->of = *found;
+	(*found)->written |= !mount->read_only;
+}
+
 /* volumeDevices hand over a whole volume, to be written to as well. */
 static int build_mounts(struct gq_posture_build *b, const struct gq_field *container,
 			struct gq_posture_container *c)
@@ -258,6 +270,8 @@ static int build_mounts(struct gq_posture_build *b, const struct gq_field *conta
 			code = gq_field_text(&item, "name", b->arena, &mounts[i].volume, b->err);
 		if (!code && !block)
 			code = gq_field_bool(&item, "readOnly", &mounts[i].read_only, b->err);
+		if (!code)
+			mount_volume(b, &mounts[i]);
 	}
 	if (code)
 		return code;

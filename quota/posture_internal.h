@@ -2,6 +2,7 @@
 #define GQ_QUOTA_POSTURE_INTERNAL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base/json_object.h"
 #include "quota/arena.h"
@@ -15,7 +16,9 @@ struct gq_posture_build {
 	struct json_object *root;
 	struct gq_arena *arena;
 	struct gq_posture *posture;
-	bool host_process; /* of the pod */
+	bool host_process;                  /* of the pod */
+	struct gq_posture_volume **volumes; /* of the posture, by name; before its containers */
+	size_t n_volumes;
 	struct gq_err *err;
 };
 

@@ -8,11 +8,8 @@
 /* Variables that a container takes from a ConfigMap as a whole. Of a ConfigMap only those are kept
  * that decide about GPUs. */
 
-static const struct gq_json_keep keep_data[] = {{"NVIDIA_VISIBLE_DEVICES", NULL},
-						{"NVIDIA_DRIVER_CAPABILITIES", NULL},
-						{"CUDA_DISABLE_CONTROL", NULL},
-						{"GPU_CORE_UTILIZATION_POLICY", NULL},
-						GQ_JSON_KEEP_END};
+#define KEEP(id, name) {name, NULL},
+static const struct gq_json_keep keep_data[] = {GQ_GPU_ENV_NAMES(KEEP) GQ_JSON_KEEP_END};
 static const struct gq_json_keep keep_map[] = {{"data", keep_data}, GQ_JSON_KEEP_END};
 
 enum gq_rules_answer gq_env_map_read(const struct gq_ruled *ruled, const char *name,

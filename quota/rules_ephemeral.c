@@ -29,38 +29,18 @@ static void find_containers(const struct gq_ruled *ruled, struct gq_added *added
 	}
 }
 
-static int by_name(const void *a, const void *b)
-{
-	const struct gq_posture_volume *const *x = a, *const *y = b;
-
-	return strcmp((*x)->name, (*y)->name);
-}
-
-static int is_name(const void *name, const void *volume)
-{
-	return strcmp(name, (*(const struct gq_posture_volume *const *)volume)->name);
-}
-
 static void find_volumes(const struct gq_ruled *ruled, struct gq_added *added)
 {
 	const struct gq_posture *posture = ruled->posture;
-	const struct gq_posture_volume *sorted[GQ_FIELD_ITEMS_MAX], **found;
-	size_t n = posture->n_volumes;
 
-	for (size_t i = 0; i < n; i++)
-		sorted[i] = &posture->volumes[i];
-	if (n)
-		qsort(sorted, n, sizeof(struct gq_posture_volume *), by_name);
-	for (size_t i = 0; n && i < posture->n_containers; i++) {
+	for (size_t i = 0; i < posture->n_containers; i++) {
 		const struct gq_posture_container *container = &posture->containers[i];
 		for (size_t m = 0; added->containers[i] && m < container->n_mounts; m++) {
 			const struct gq_mount *mount = &container->mounts[m];
-			found = bsearch(mount->volume, sorted, n,
-					sizeof(struct gq_posture_volume *), is_name);
-			if (!found)
+			if (!mount->of)
 				continue;
-			added->mounted[*found - posture->volumes] = true;
-			added->written[*found - posture->volumes] |= !mount->read_only;
+			added->mounted[mount->of - posture->volumes] = true;
+			added->written[mount->of - posture->volumes] |= !mount->read_only;
 		}
 	}
 }
