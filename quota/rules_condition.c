@@ -29,11 +29,9 @@ static bool is_switch(enum gq_gpu_env env)
 
 static bool says_something(const struct gq_env *env)
 {
-	if (!env->value)
-		return true;
-	return env->value[0] &&
-	       (env->env != GQ_ENV_VISIBLE_DEVICES ||
-		(strcmp(env->value, "void") != 0 && strcmp(env->value, "none") != 0));
+	if (env->env == GQ_ENV_VISIBLE_DEVICES)
+		return gq_env_gives_devices(env);
+	return !env->value || env->value[0];
 }
 
 /* itself: without what only shows in other objects. */

@@ -32,12 +32,19 @@ static void print_choice(struct gq_buf *out, enum gq_locale locale, const char *
 
 /* ---- gpuWithoutRequest ---- */
 
-static bool is_harmless(const char *devices)
+bool gq_env_gives_devices(const struct gq_env *env)
 {
 	/* "none" gives driver libraries and no device. Source: nvidia-container-toolkit's docs. */
 	static const char *const no_devices[] = {"", "void", "none"};
 
-	return is_one_of(devices, no_devices, COUNT(no_devices));
+	return env->env == GQ_ENV_VISIBLE_DEVICES &&
+	       !(env->value && is_one_of(env->value, no_devices, COUNT(no_devices)));
+}
+
+/* What stands there for a person: the value, or what kind of reference has it. */
+static const char *shown(const struct gq_env *env)
+{
+	return env->value ? env->value : env->from;
 }
 
 static void check_visible(const struct gq_ruled *ruled, const char *container,
@@ -46,15 +53,14 @@ static void check_visible(const struct gq_ruled *ruled, const char *container,
 	const struct gq_posture *posture = ruled->posture;
 	const char *name = gq_gpu_env_name(env->env);
 
-	if (env->env == GQ_ENV_VISIBLE_DEVICES) {
-		bool harmless = env->value && is_harmless(env->value);
-		if (ruled->ephemeral_only && !harmless)
+	if (gq_env_gives_devices(env)) {
+		if (ruled->ephemeral_only)
 			GQ_FOUND(found, GQ_MSG_RULE_ENV_EPHEMERAL, {"container", container},
-				 {"name", name}, {"value", env->value ? env->value : env->from});
+				 {"name", name}, {"value", shown(env)});
 		else if (!env->value)
 			GQ_FOUND(found, GQ_MSG_RULE_ENV_REFERENCE, {"container", container},
 				 {"name", name}, {"from", env->from});
-		else if (!harmless)
+		else
 			GQ_FOUND(found, GQ_MSG_RULE_ENV_DEVICES, {"container", container},
 				 {"name", name}, {"value", env->value});
 	} else if (env->env == GQ_ENV_DRIVER_CAPABILITIES && (!env->value || env->value[0]) &&
@@ -222,8 +228,7 @@ static void check_switch(const struct gq_ruled *ruled, const char *container,
 	(void)ruled;
 	if (switches_off(env))
 		GQ_FOUND(found, GQ_MSG_RULE_BYPASS_ENV, {"container", container},
-			 {"name", gq_gpu_env_name(env->env)},
-			 {"value", env->value ? env->value : env->from});
+			 {"name", gq_gpu_env_name(env->env)}, {"value", shown(env)});
 }
 
 /* The kubelet appends the pod's variables to those of the device plugin, and of two the runtime
@@ -232,10 +237,9 @@ static void check_switch(const struct gq_ruled *ruled, const char *container,
 static void check_beyond(const struct gq_ruled *ruled, const char *container,
 			 const struct gq_env *env, struct gq_found *found)
 {
-	if (env->env == GQ_ENV_VISIBLE_DEVICES && !(env->value && is_harmless(env->value)))
+	if (gq_env_gives_devices(env))
 		GQ_FOUND(found, GQ_MSG_RULE_ENV_BEYOND, {"container", container},
-			 {"name", gq_gpu_env_name(env->env)},
-			 {"value", env->value ? env->value : env->from});
+			 {"name", gq_gpu_env_name(env->env)}, {"value", shown(env)});
 	else
 		check_switch(ruled, container, env, found);
 }

@@ -59,32 +59,34 @@ static enum gq_rules_answer each_path(const struct gq_ruled *ruled, struct gq_fo
 	return answer;
 }
 
+static struct gq_host_path_reading read_path(const struct gq_ruled *ruled,
+					     const struct gq_volume_path *path)
+{
+	return gq_host_path_read(path->clean, gq_ruled_written(ruled, path->volume));
+}
+
+/* opens: the node's that the path leads to, for the placeholder called name; NULL: none. */
+static void found_path(struct gq_found *found, const struct gq_volume_path *path,
+		       enum gq_message_id id, const char *name, const char *opens)
+{
+	struct gq_buf where GQ_BUF_CLEANUP = GQ_BUF_INIT(2048);
+
+	if (!opens)
+		return;
+	gq_volume_path_print(&where, found->locale, path);
+	GQ_FOUND(found, id, {"where", where.data ? where.data : ""}, {name, opens});
+}
+
 static void check_socket(const struct gq_ruled *ruled, const struct gq_volume_path *path,
 			 struct gq_found *found)
 {
-	struct gq_host_path_reading read =
-	    gq_host_path_read(path->clean, gq_ruled_written(ruled, path->volume));
-	struct gq_buf where GQ_BUF_CLEANUP = GQ_BUF_INIT(2048);
-
-	if (!read.socket)
-		return;
-	gq_volume_path_print(&where, found->locale, path);
-	GQ_FOUND(found, GQ_MSG_RULE_SOCKET, {"where", where.data ? where.data : ""},
-		 {"socket", read.socket});
+	found_path(found, path, GQ_MSG_RULE_SOCKET, "socket", read_path(ruled, path).socket);
 }
 
 static void check_device(const struct gq_ruled *ruled, const struct gq_volume_path *path,
 			 struct gq_found *found)
 {
-	struct gq_host_path_reading read =
-	    gq_host_path_read(path->clean, gq_ruled_written(ruled, path->volume));
-	struct gq_buf where GQ_BUF_CLEANUP = GQ_BUF_INIT(2048);
-
-	if (!read.device)
-		return;
-	gq_volume_path_print(&where, found->locale, path);
-	GQ_FOUND(found, GQ_MSG_RULE_DEVICE, {"where", where.data ? where.data : ""},
-		 {"device", read.device});
+	found_path(found, path, GQ_MSG_RULE_DEVICE, "device", read_path(ruled, path).device);
 }
 
 enum gq_rules_answer gq_rule_runtime_sockets(const struct gq_ruled *ruled, struct gq_found *found)

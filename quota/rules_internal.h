@@ -35,6 +35,11 @@ struct gq_container_path {
 };
 struct gq_container_path gq_container_path(const struct gq_posture_container *container);
 
+/* ---- rules_gpu.c ---- */
+
+/* Whether it is NVIDIA_VISIBLE_DEVICES and may name a GPU. */
+bool gq_env_gives_devices(const struct gq_env *env);
+
 /* ---- rules_ephemeral.c ---- */
 
 /* What is added to a pod that runs, by the places in its posture's lists. */
