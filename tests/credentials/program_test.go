@@ -415,16 +415,8 @@ func (p *program) eventually(what string, f func() error) {
 // within polls until f returns nil.
 func (p *program) within(limit time.Duration, what string, f func() error) {
 	p.Helper()
-	deadline := time.Now().Add(limit)
-	for {
-		err := f()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			p.Fatalf("%s: not within %v: %v", what, limit, err)
-		}
-		time.Sleep(20 * time.Millisecond)
+	if err := controlplane.Poll(context.Background(), limit, f); err != nil {
+		p.Fatalf("%s: not within %v: %v", what, limit, err)
 	}
 }
 

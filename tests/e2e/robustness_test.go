@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"gpuquota.io/tests/apiproxy"
+	"gpuquota.io/tests/controlplane"
 )
 
 var podWatch = apiproxy.WatchesOf("/api/v1/pods")
@@ -218,7 +219,7 @@ func TestAPIServerRestart(t *testing.T) {
 		var wait sync.WaitGroup
 		for i := range 8 {
 			wait.Go(func() {
-				err := poll(t.Context(), patience, func() error {
+				err := controlplane.Poll(t.Context(), patience, func() error {
 					_, err := s.create(ns, newPod(fmt.Sprintf("after-%d-%d", round, i), 1, on(a100), held))
 					if err != nil && strings.Contains(err.Error(), "denied the request: team-a may hold 4") {
 						return nil
@@ -587,7 +588,7 @@ func TestNotSynced(t *testing.T) {
 	before := p.reviews()
 	done := make(chan error, 1)
 	go func() {
-		done <- poll(t.Context(), patience, func() error {
+		done <- controlplane.Poll(t.Context(), patience, func() error {
 			_, err := s.create(ns, newPod("early", 1, on(a100)))
 			return err
 		})

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,26 +18,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"gpuquota.io/tests/rulecases"
 )
 
 // userNamespacesLabel has the API server ask about every pod of a namespace.
 const userNamespacesLabel = "gpuquota.io/require-user-namespaces"
 
-// ruleCase is one of tests/data/rules; its README.md says what the fields mean.
+// ruleCase is one of them with what it is tried with.
 type ruleCase struct {
-	Name      string
-	Policy    json.RawMessage
-	Tenant    json.RawMessage
-	Pod       json.RawMessage
-	Objects   []json.RawMessage
-	Ephemeral json.RawMessage
-	Labelled  bool
-	Each      []string
-	Refused   bool
-	Found     string
-	Says      []string
-	Sent      any
-	APIServer bool `json:"apiserver"`
+	rulecases.Case
 
 	namespace string
 	pod       *corev1.Pod
@@ -51,70 +40,25 @@ type ruleGroup struct {
 	cases  []*ruleCase
 }
 
-func strictly(content []byte, into any) error {
-	decoder := json.NewDecoder(bytes.NewReader(content))
-	decoder.DisallowUnknownFields()
-	return decoder.Decode(into)
-}
-
-// expandRuleCase gives the cases that a case stands for.
-func expandRuleCase(raw json.RawMessage) (all []json.RawMessage, err error) {
-	var each struct {
-		Name string
-		Each []json.RawMessage
-	}
-	if err := json.Unmarshal(raw, &each); err != nil {
-		return nil, err
-	}
-	if each.Each == nil {
-		return []json.RawMessage{raw}, nil
-	}
-	for _, one := range each.Each {
-		inside := bytes.TrimSuffix(bytes.TrimPrefix(one, []byte(`"`)), []byte(`"`))
-		text := bytes.ReplaceAll(raw, []byte("$EACH"), inside)
-		name, err := json.Marshal(each.Name)
-		if err != nil {
-			return nil, err
-		}
-		full := bytes.Replace(text, name, fmt.Appendf(nil, `"%s: %s"`, each.Name, inside), 1)
-		all = append(all, full)
-	}
-	return all, nil
-}
-
 // loadRuleCases makes namespaces and objects for the cases of a rule and groups them.
 func (p *program) loadRuleCases(rule string) (groups []*ruleGroup) {
 	p.Helper()
-	content, err := os.ReadFile(filepath.Join(repository, "tests/data/rules", rule+".json"))
-	if err != nil {
-		p.Fatal(err)
-	}
-	var file struct {
-		Rule  string
-		Cases []json.RawMessage
-	}
-	if err := strictly(content, &file); err != nil || file.Rule != rule {
-		p.Fatalf("%s.json: %q, %v", rule, file.Rule, err)
+	name, texts, err := rulecases.Read(filepath.Join(repository, "tests/data/rules", rule+".json"))
+	if err != nil || name != rule {
+		p.Fatalf("%s.json: %q, %v", rule, name, err)
 	}
 	namespaces := map[string]string{}
-	number := 0
-	for _, short := range file.Cases {
-		full, err := expandRuleCase(short)
-		if err != nil {
-			p.Fatalf("%s: %v", short, err)
-		}
-		for _, raw := range full {
-			number++
-			p.addRuleCase(&groups, namespaces, rule, raw, number)
-		}
+	for i, text := range texts {
+		p.addRuleCase(&groups, namespaces, rule, text, i+1)
 	}
 	return groups
 }
 
-func (p *program) addRuleCase(groups *[]*ruleGroup, namespaces map[string]string, rule string, raw json.RawMessage, number int) {
+func (p *program) addRuleCase(groups *[]*ruleGroup, namespaces map[string]string, rule string, written rulecases.Text, number int) {
 	p.Helper()
 	var c ruleCase
-	if err := strictly(raw, &c); err != nil {
+	raw := written.JSON
+	if err := rulecases.Strictly(raw, &c); err != nil {
 		p.Fatalf("%s: %v", raw, err)
 	}
 	// Those of one policy share a namespace, but for those whose objects would meet there.
@@ -133,9 +77,10 @@ func (p *program) addRuleCase(groups *[]*ruleGroup, namespaces map[string]string
 	}
 	text := strings.NewReplacer("$NS", namespace, "$GPU", "a100-1", "$CPU", "cpu-1").Replace(string(raw))
 	c = ruleCase{}
-	if err := strictly([]byte(text), &c); err != nil {
+	if err := rulecases.Strictly([]byte(text), &c); err != nil {
 		p.Fatalf("%s: %v", text, err)
 	}
+	c.Name = written.Name
 	c.namespace = namespace
 	c.complete(p, number)
 	for _, object := range c.Objects {
@@ -168,7 +113,7 @@ func orElse(text json.RawMessage, otherwise string) string {
 func (c *ruleCase) complete(p *program, number int) {
 	p.Helper()
 	c.pod = &corev1.Pod{}
-	if err := strictly(c.Pod, c.pod); err != nil {
+	if err := rulecases.Strictly(c.Pod, c.pod); err != nil {
 		p.Fatalf("%s: pod: %v", c.Name, err)
 	}
 	c.pod.Name = fmt.Sprintf("p%d", number)
@@ -189,7 +134,7 @@ func (c *ruleCase) complete(p *program, number int) {
 	if c.Ephemeral == nil {
 		return
 	}
-	if err := strictly(c.Ephemeral, &c.ephemeral); err != nil {
+	if err := rulecases.Strictly(c.Ephemeral, &c.ephemeral); err != nil {
 		p.Fatalf("%s: ephemeral: %v", c.Name, err)
 	}
 	for _, list := range [][]corev1.EphemeralContainer{spec.EphemeralContainers, c.ephemeral} {
@@ -231,7 +176,7 @@ func (p *program) createRuleObject(namespace string, raw json.RawMessage) {
 	ctx, err := p.Context(), error(nil)
 	decode := func(into any) {
 		p.Helper()
-		if err := strictly(raw, into); err != nil {
+		if err := rulecases.Strictly(raw, into); err != nil {
 			p.Fatalf("%s: %v", raw, err)
 		}
 	}

@@ -81,22 +81,8 @@ func (s *scope) eventually(what string, f func() error) {
 
 func (s *scope) within(limit time.Duration, what string, f func() error) {
 	s.Helper()
-	if err := poll(s.Context(), limit, f); err != nil {
+	if err := controlplane.Poll(s.Context(), limit, f); err != nil {
 		s.Fatalf("%s: not within %v: %v", what, limit, err)
-	}
-}
-
-func poll(ctx context.Context, limit time.Duration, f func() error) error {
-	deadline := time.Now().Add(limit)
-	for {
-		err := f()
-		if err == nil {
-			return nil
-		}
-		if time.Now().After(deadline) || ctx.Err() != nil {
-			return err
-		}
-		time.Sleep(20 * time.Millisecond)
 	}
 }
 

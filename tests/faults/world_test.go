@@ -113,16 +113,8 @@ func (w *world) eventually(what string, f func() error) {
 
 func (w *world) within(limit time.Duration, what string, f func() error) {
 	w.Helper()
-	deadline := time.Now().Add(limit)
-	for {
-		err := f()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			w.Fatalf("%s: not within %v: %v", what, limit, err)
-		}
-		time.Sleep(20 * time.Millisecond)
+	if err := controlplane.Poll(context.Background(), limit, f); err != nil {
+		w.Fatalf("%s: not within %v: %v", what, limit, err)
 	}
 }
 

@@ -121,14 +121,8 @@ func inForceAs(t *testing.T, file, action string, acts func() bool) {
 // eventually polls until f returns nil.
 func eventually(t *testing.T, what string, f func() error) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		err := f()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %v: %v", what, patience, err)
-		}
+	if err := controlplane.Poll(context.Background(), patience, f); err != nil {
+		t.Fatalf("%s: not within %v: %v", what, patience, err)
 	}
 }
 

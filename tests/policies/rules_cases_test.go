@@ -19,6 +19,8 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"gpuquota.io/tests/rulecases"
 )
 
 // ruleOf tells by a policy and words of its message which of gpuquota's rules it stands for.
@@ -58,22 +60,8 @@ var exceptions = map[string]string{
 	"requireUserNamespace/any other pod":                                                          "every pod of a labelled namespace is looked at, and none elsewhere",
 }
 
-// ruleCase is one of tests/data/rules; its README.md says what the fields mean.
-type ruleCase struct {
-	Name      string
-	Policy    json.RawMessage
-	Tenant    json.RawMessage
-	Pod       json.RawMessage
-	Objects   []json.RawMessage
-	Ephemeral json.RawMessage
-	Labelled  bool
-	Each      []string
-	Refused   bool
-	Found     string
-	Says      []string
-	Sent      any
-	APIServer bool `json:"apiserver"`
-}
+// ruleCase is one of them, to be held against the policies.
+type ruleCase struct{ rulecases.Case }
 
 // allowedPath is one of the policy's: a path, or a path with readOnly.
 type allowedPath struct {
@@ -103,9 +91,7 @@ func (c *ruleCase) hostPaths() (lists allowed, ok bool) {
 		Mode  string        `json:"mode"`
 		Allow []allowedPath `json:"allow"`
 	}
-	decoder := json.NewDecoder(bytes.NewReader(c.Policy))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&policy); err != nil || policy.Mode != "enforce" {
+	if err := rulecases.Strictly(c.Policy, &policy); err != nil || policy.Mode != "enforce" {
 		return lists, false
 	}
 	for _, path := range policy.Allow {
@@ -121,40 +107,18 @@ func (c *ruleCase) hostPaths() (lists allowed, ok bool) {
 // readRuleCases gives the cases of a rule, one for each value of those that stand for several.
 func readRuleCases(t *testing.T, file string) (rule string, cases []*ruleCase) {
 	t.Helper()
-	content, err := os.ReadFile(file)
+	rule, texts, err := rulecases.Read(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all struct {
-		Rule  string
-		Cases []json.RawMessage
-	}
-	if err := json.Unmarshal(content, &all); err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
-	for _, raw := range all.Cases {
-		var short struct{ Each []json.RawMessage }
-		if err := json.Unmarshal(raw, &short); err != nil {
-			t.Fatalf("%s: %v", raw, err)
+	for _, text := range texts {
+		c := &ruleCase{}
+		if err := rulecases.Strictly(text.JSON, c); err != nil {
+			t.Fatalf("%s: %v", text.JSON, err)
 		}
-		texts := [][]byte{raw}
-		if short.Each != nil {
-			texts = nil
-			for _, one := range short.Each {
-				texts = append(texts, bytes.ReplaceAll(raw, []byte("$EACH"), bytes.Trim(one, `"`)))
-			}
-		}
-		for _, text := range texts {
-			c := &ruleCase{}
-			decoder := json.NewDecoder(bytes.NewReader(text))
-			decoder.DisallowUnknownFields()
-			if err := decoder.Decode(c); err != nil {
-				t.Fatalf("%s: %v", text, err)
-			}
-			cases = append(cases, c)
-		}
+		cases = append(cases, c)
 	}
-	return all.Rule, cases
+	return rule, cases
 }
 
 // fill gives a pod of a case what every pod has and no case is about.

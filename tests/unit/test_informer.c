@@ -461,17 +461,24 @@ static void put_token(const char *path, const char *token)
 	fclose(file);
 }
 
+/* Fills in a template of mkstemp(), and has the informer take its tokens from there. */
+static void use_token(struct fixture *f, char *path, const char *token)
+{
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	close(fd);
+	put_token(path, token);
+	f->config.token_file = path;
+}
+
 static void test_tokens(void **state)
 {
 	struct fixture *f = make(NULL);
 	char path[] = "/tmp/gq-informer-token-XXXXXX";
 	(void)state;
 
-	int fd = mkstemp(path);
-	assert_true(fd >= 0);
-	close(fd);
-	put_token(path, "one\n");
-	f->config.token_file = path;
+	use_token(f, path, "one\n");
 	run(f);
 	struct apicall *call = next(f, "sendInitialEvents");
 	assert_string_equal(apicall_header(call, "Authorization", 0), "Bearer one");
@@ -504,11 +511,7 @@ static void test_new_token_ends_the_wait(void **state)
 	struct gq_credential *credential = NULL;
 	(void)state;
 
-	int fd = mkstemp(path);
-	assert_true(fd >= 0);
-	close(fd);
-	put_token(path, "one");
-	f->config.token_file = path;
+	use_token(f, path, "one");
 	f->options.backoff_min_ns = 600 * S;
 	f->options.backoff_max_ns = 1200 * S;
 	assert_int_equal(gq_credential_new(&f->config, &credential, NULL), 0);
@@ -566,11 +569,7 @@ static void test_new_token_is_no_news_to_others(void **state)
 	char path[] = "/tmp/gq-informer-token-XXXXXX";
 	(void)state;
 
-	int fd = mkstemp(path);
-	assert_true(fd >= 0);
-	close(fd);
-	put_token(path, "one");
-	f->config.token_file = path;
+	use_token(f, path, "one");
 	f->options.backoff_min_ns = 600 * S;
 	f->options.backoff_max_ns = 1200 * S;
 	struct apicall *call = to_watch(f);

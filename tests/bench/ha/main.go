@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"gpuquota.io/tests/controlplane"
 )
 
 var begin = time.Now()
@@ -25,17 +27,10 @@ func progress(format string, args ...any) {
 func eventually(what string, f func() error) error { return within(60*time.Second, what, f) }
 
 func within(limit time.Duration, what string, f func() error) error {
-	deadline := time.Now().Add(limit)
-	for {
-		err := f()
-		if err == nil {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("%s: not within %v: %w", what, limit, err)
-		}
-		time.Sleep(20 * time.Millisecond)
+	if err := controlplane.Poll(context.Background(), limit, f); err != nil {
+		return fmt.Errorf("%s: not within %v: %w", what, limit, err)
 	}
+	return nil
 }
 
 func command(argv ...string) error {
